@@ -1,0 +1,2 @@
+// Package configs is part of Rowtrail.
+package configs

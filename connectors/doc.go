@@ -1,0 +1,2 @@
+// Package connectors is part of Rowtrail.
+package connectors

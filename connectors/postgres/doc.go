@@ -1,0 +1,2 @@
+// Package postgres is part of Rowtrail.
+package postgres

@@ -1,0 +1,2 @@
+// Package itest is part of Rowtrail.
+package itest

@@ -1,0 +1,104 @@
+package log
+
+import (
+	"errors"
+	"log/slog"
+)
+
+// GroupID names one Raft group, and so one partition log, within a cluster.
+type GroupID uint64
+
+// EntryType tells how a Raft entry's payload is read.
+type EntryType uint8
+
+const (
+	// EntryBatch carries exactly one Kafka record batch (v2), stamped.
+	EntryBatch EntryType = iota
+	// EntryMeta carries no records: a leader's no-op or a configuration change. It takes no offset.
+	EntryMeta
+	// EntryMetaV2 is EntryMeta for raftpb.EntryConfChangeV2.
+	EntryMetaV2
+)
+
+// Entry is one Raft entry as it is stored. Data is the payload that a Fetch returns.
+type Entry struct {
+	Index, Term uint64
+	Type        EntryType
+	Data        []byte
+}
+
+// HardState is Raft's durable vote. It is written when Term or Vote change, and with a checkpoint;
+// Commit is therefore a lower bound.
+type HardState struct {
+	Term, Vote, Commit uint64
+}
+
+// Mutation is everything that one turn of one group makes durable.
+type Mutation struct {
+	Group GroupID
+	// TruncateFrom, when not 0, first deletes the stored entries at this index and above.
+	TruncateFrom uint64
+	Entries      []Entry
+	HardState    *HardState // nil: unchanged
+}
+
+// Isolation is what a reader may see.
+type Isolation int8
+
+const (
+	ReadUncommitted Isolation = iota // up to the high watermark
+	ReadCommitted                    // up to the last stable offset
+)
+
+// AbortedTxn is one entry of a Fetch response's aborted transaction list.
+type AbortedTxn struct {
+	ProducerID              int64
+	FirstOffset, LastOffset int64
+}
+
+// Marks are a partition's offsets at one moment. Invariant: LogStart <= LastStable <= HighWatermark <= End.
+type Marks struct {
+	LogStart, LastStable, HighWatermark, End int64
+}
+
+// ReadResult holds whole stored batches; the first one contains the offset asked for.
+type ReadResult struct {
+	Batches []byte
+	Aborted []AbortedTxn // ReadCommitted only, sorted by FirstOffset
+	Marks   Marks
+}
+
+// Staged is a batch that the leader has checked and stamped, ready to be proposed.
+type Staged struct {
+	BaseOffset, LastOffset int64
+	// Duplicate: an earlier append of the same producer sequence; nothing is to be proposed and
+	// BaseOffset is that append's. It may be answered once the high watermark passes LastOffset.
+	Duplicate bool
+}
+
+// Errors that callers act on. The broker maps each to its protocol code.
+var (
+	ErrOffsetOutOfRange     = errors.New("offset out of range")
+	ErrOutOfOrderSequence   = errors.New("out of order sequence number")
+	ErrDuplicateSequence    = errors.New("duplicate sequence number")
+	ErrInvalidProducerEpoch = errors.New("producer epoch is fenced")
+	ErrInvalidTxnState      = errors.New("invalid transaction state")
+	ErrFencedCoordinator    = errors.New("transaction coordinator is fenced")
+	ErrCorrupt              = errors.New("corrupt record batch")
+	ErrTooLarge             = errors.New("record batch is too large")
+	ErrDiskFull             = errors.New("data directory is below its free space watermark")
+	ErrNotLeader            = errors.New("not the leader of this partition")
+	ErrClosed               = errors.New("closed")
+	ErrLocked               = errors.New("data directory is in use")
+	ErrFormat               = errors.New("data directory has another format")
+)
+
+// Options configure a Store.
+type Options struct {
+	Logger *slog.Logger
+	// MinFreeBytes: below this much free space on the data directory's file system appends are refused
+	// with ErrDiskFull; reads go on. Default 512 MiB.
+	MinFreeBytes int64
+	// OnFatal is called once when durability can no longer be promised (a failed sync); the node must stop.
+	OnFatal func(error)
+}

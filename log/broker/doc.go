@@ -1,0 +1,2 @@
+// Package broker is part of Rowtrail.
+package broker

@@ -1,0 +1,2 @@
+// Package log keeps partition logs in Badger.
+package log

@@ -1,0 +1,2 @@
+// Package sink applies topics to targets.
+package sink

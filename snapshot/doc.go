@@ -1,0 +1,2 @@
+// Package snapshot answers for the current and past state of every key.
+package snapshot
