@@ -1,0 +1,42 @@
+# Rowtrail's developer loop. Every target works on a clean clone of Debian or Ubuntu with Go; what a target needs
+# beyond Go (a linter, a Postgres, a Docker daemon) it finds, builds or, as root, installs.
+SHELL := /bin/bash
+GOLANGCI_VERSION := v2.15.0
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -X main.version=$(VERSION)
+
+.PHONY: build test unit itest race lint fuzz bench demo soak clean
+
+build: ## bin/rowtrail
+	go build -ldflags '$(LDFLAGS)' -o bin/rowtrail ./cmd/rowtrail
+
+test: build ## unit and integration tests on real servers, with a summary that counts skips
+	go run ./itest/runtests -timeout 30m ./...
+
+race: ## unit tests under the race detector
+	go test -race -short -timeout 20m ./...
+
+lint: .tools/golangci-lint-$(GOLANGCI_VERSION)
+	.tools/golangci-lint-$(GOLANGCI_VERSION) run ./...
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo 'not gofmt-clean:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
+
+.tools/golangci-lint-$(GOLANGCI_VERSION):
+	@mkdir -p .tools
+	GOBIN=$(CURDIR)/.tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv .tools/golangci-lint $@
+
+FUZZTIME ?= 30s
+fuzz: ## every fuzz target for FUZZTIME each
+	go run ./itest/runfuzz -fuzztime $(FUZZTIME) ./...
+
+bench: build ## one JSON line per case, beside its limit, in one run
+	go run ./itest/bench $(BENCH)
+
+demo: build ## capture, kill, query and apply, end to end (KEEP=1 stays up)
+	go run ./itest/demo $(if $(KEEP),-keep)
+
+soak: build ## the kill test: SOAK=1m by default
+	go run ./itest/soak $(if $(SOAK),-for $(SOAK))
+
+clean:
+	rm -rf bin .cache
