@@ -1,0 +1,10 @@
+// Package servers runs real Postgres servers for tests, the demo and the benchmarks.
+//
+// A server comes from Docker when a daemon answers (an official image when it can be pulled, else one built from
+// Debian packages by itest/images), else from local binaries, which are found in the usual places, unpacked from Debian
+// packages into .cache, or, as root on Debian or Ubuntu, installed with apt. ROWTRAIL_ITEST_SERVERS=docker|local forces
+// one of the two; ROWTRAIL_ITEST_IMAGES=pull|build forces where images come from; ROWTRAIL_ITEST_PG names the major version.
+//
+// Every server listens on 127.0.0.1 only, trusts local connections and dies with the process that started it or,
+// for a container, with the next run.
+package servers
