@@ -1,0 +1,154 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/rowtrail/rowtrail/cluster"
+)
+
+// Options configure a Broker. Zero values take the defaults named here.
+type Options struct {
+	Node *cluster.Node
+	// AdvertisedHost and AdvertisedPort are what clients are told to dial. In-process clients dial
+	// through Dialer, whatever address they were told.
+	AdvertisedHost string
+	AdvertisedPort int32
+	Logger         *slog.Logger
+	Rack           string // reported in Metadata; "" for none
+	DataDir        string // reported by DescribeLogDirs
+
+	// AutoCreateTopics creates a topic with the defaults when a client that allows it asks for its metadata.
+	AutoCreateTopics bool
+	// DefaultPartitions is reported as num.partitions. Default 1.
+	DefaultPartitions int32
+
+	MaxConnections  int           // open network connections. Default 4096
+	MaxRequestBytes int32         // bytes of one Produce frame. Default 100 MiB; other requests: maxSmallRequestBytes
+	InFlightBytes   int64         // bytes of requests being handled, all network connections. Default 256 MiB
+	FetchBytes      int64         // bytes of fetched records on their way to clients. Default 256 MiB
+	MaxFetchBytes   int32         // bytes of one Fetch response. Default 55 MiB
+	IdleTimeout     time.Duration // a connection without a request is closed. Default 10 min
+	FrameTimeout    time.Duration // a begun frame or response must move on. Default 30 s
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	orDefault(&o.DefaultPartitions, 1)
+	orDefault(&o.MaxConnections, 4096)
+	orDefault(&o.MaxRequestBytes, 100<<20)
+	orDefault(&o.InFlightBytes, 256<<20)
+	orDefault(&o.FetchBytes, 256<<20)
+	orDefault(&o.MaxFetchBytes, 55<<20)
+	orDefault(&o.IdleTimeout, 10*time.Minute)
+	orDefault(&o.FrameTimeout, 30*time.Second)
+	return o
+}
+
+func orDefault[T int | int32 | int64 | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// Broker serves the Kafka protocol of one node.
+type Broker struct {
+	opts   Options
+	node   *cluster.Node
+	logger *slog.Logger
+	apis   [maxAPIKey + 1]*api
+
+	coordinators // groups and txns
+
+	external, internal *listenerLimits
+	fetching           *semaphore.Weighted // of Options.FetchBytes
+	buffers            sync.Pool           // *[]byte, for responses
+
+	ctx    context.Context // ends with Shutdown
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // connections
+
+	mu        sync.Mutex
+	closed    bool
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+}
+
+// ErrClosed is returned by Serve and Dialer's function after Shutdown.
+var ErrClosed = errors.New("broker is closed")
+
+// New starts the coordinators and returns a broker that has no listener yet.
+func New(opts Options) (*Broker, error) {
+	if opts.Node == nil {
+		return nil, errors.New("start broker: Options.Node is nil")
+	}
+	opts = opts.withDefaults()
+	b := &Broker{
+		opts: opts, node: opts.Node, logger: opts.Logger,
+		external:  newListenerLimits(opts.MaxConnections, max(opts.InFlightBytes, int64(opts.MaxRequestBytes))),
+		internal:  newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes))),
+		fetching:  semaphore.NewWeighted(opts.FetchBytes),
+		listeners: map[net.Listener]struct{}{},
+		conns:     map[*conn]struct{}{},
+	}
+	for _, table := range [][]api{dataAPIs(), groupAPIs(), txnAPIs()} {
+		for i := range table {
+			a := &table[i]
+			if b.apis[a.key] != nil {
+				return nil, fmt.Errorf("start broker: API key %d is registered twice", a.key)
+			}
+			b.apis[a.key] = a
+		}
+	}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	if err := b.startCoordinators(b.ctx); err != nil {
+		b.cancel()
+		return nil, fmt.Errorf("start coordinators: %w", err)
+	}
+	return b, nil
+}
+
+// Shutdown stops reading, lets requests that have arrived finish, closes all connections and stops the
+// coordinators. When ctx ends first, connections are cut.
+func (b *Broker) Shutdown(ctx context.Context) error {
+	b.mu.Lock()
+	first := !b.closed
+	b.closed = true
+	for l := range b.listeners {
+		l.Close()
+	}
+	for c := range b.conns {
+		c.drain()
+	}
+	b.mu.Unlock()
+	b.cancel() // long polls answer at once
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.wg.Wait()
+		if first {
+			b.stopCoordinators()
+		}
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	for c := range b.conns {
+		c.nc.Close()
+	}
+	b.mu.Unlock()
+	<-done
+	return fmt.Errorf("shut down broker: connections were cut: %w", ctx.Err())
+}

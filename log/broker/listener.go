@@ -1,0 +1,132 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// maxInternalConnections and internalInFlightBytes bound the in-process clients, apart from the
+	// network's, so that no network client can starve connectors and sinks.
+	maxInternalConnections = 4096
+	internalInFlightBytes  = 128 << 20 // bytes
+
+	acceptBackoff = 50 * time.Millisecond // after a failed accept (out of file descriptors)
+	refusalLogGap = 10 * time.Second      // between log lines about refused connections
+)
+
+// listenerLimits are shared by all connections of one kind.
+type listenerLimits struct {
+	maxConns int64
+	conns    atomic.Int64
+	bytes    *semaphore.Weighted // bytes of requests being handled
+	maxBytes int64
+}
+
+func newListenerLimits(conns int, bytes int64) *listenerLimits {
+	return &listenerLimits{maxConns: int64(conns), bytes: semaphore.NewWeighted(bytes), maxBytes: bytes}
+}
+
+// Serve accepts connections until the listener fails or Shutdown; then it returns ErrClosed.
+func (b *Broker) Serve(l net.Listener) error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		l.Close()
+		return ErrClosed
+	}
+	b.listeners[l] = struct{}{}
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		delete(b.listeners, l)
+		b.mu.Unlock()
+		l.Close()
+	}()
+	var refusalLogged time.Time
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			if b.ctx.Err() != nil || b.isClosed() {
+				return ErrClosed
+			}
+			if errors.Is(err, net.ErrClosed) {
+				return fmt.Errorf("accept connection: %w", err)
+			}
+			b.logger.Warn("cannot accept a connection; raise the open file limit if this persists", "error", err)
+			select {
+			case <-time.After(acceptBackoff):
+				continue
+			case <-b.ctx.Done():
+				return ErrClosed
+			}
+		}
+		if err := b.start(nc, b.external, false); err != nil {
+			nc.Close()
+			if errors.Is(err, ErrClosed) {
+				return ErrClosed
+			}
+			if now := time.Now(); now.Sub(refusalLogged) > refusalLogGap {
+				refusalLogged = now
+				b.logger.Warn("refused a connection", "client", nc.RemoteAddr().String(), "error", err)
+			}
+		}
+	}
+}
+
+// Dialer returns a dial function for clients in this process. Its connections carry the internal
+// principal and never touch the network; the address is ignored.
+func (b *Broker) Dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		client, server := newPipe()
+		if err := b.start(server, b.internal, true); err != nil {
+			client.Close()
+			server.Close()
+			return nil, fmt.Errorf("dial in-process broker: %w", err)
+		}
+		return client, nil
+	}
+}
+
+func (b *Broker) isClosed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
+}
+
+// start registers a connection and runs it in its own goroutines.
+func (b *Broker) start(nc net.Conn, limits *listenerLimits, internal bool) error {
+	if limits.conns.Add(1) > limits.maxConns {
+		limits.conns.Add(-1)
+		return fmt.Errorf("%d connections are open, the limit", limits.maxConns)
+	}
+	c := newConn(b, nc, limits, internal)
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		limits.conns.Add(-1)
+		c.cancel()
+		return ErrClosed
+	}
+	b.conns[c] = struct{}{}
+	b.wg.Add(1)
+	b.mu.Unlock()
+	go func() {
+		defer b.wg.Done()
+		c.run()
+		limits.conns.Add(-1)
+		b.mu.Lock()
+		delete(b.conns, c)
+		b.mu.Unlock()
+	}()
+	return nil
+}

@@ -1,0 +1,114 @@
+package broker
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// maxPooledResponse is the largest response buffer kept for reuse.
+const maxPooledResponse = 4 << 20 // bytes
+
+// stagedReply is the answer to a staged request, awaited in order.
+type stagedReply struct {
+	header header
+	weight int64
+	result <-chan stagedResult
+}
+
+type stagedResult struct {
+	resp kmsg.Response
+	err  error
+}
+
+// stage begins a staged request and queues its answer behind those before it. It blocks while
+// maxFramesAhead answers are outstanding.
+func (c *conn) stage(f frame, r *request) (err error) {
+	if c.staged == nil {
+		c.staged = make(chan stagedReply, maxFramesAhead)
+		go c.answer(c.staged)
+	}
+	result := make(chan stagedResult, 1)
+	c.behind.Add(1)
+	c.staged <- stagedReply{header: f.header, weight: f.weight, result: result}
+	done := func(resp kmsg.Response, err error) {
+		select {
+		case result <- stagedResult{resp, err}:
+		default: // only a handler that failed after answering comes here
+		}
+	}
+	defer func() {
+		if err != nil {
+			done(nil, err)
+		}
+	}()
+	defer c.recoverTo(r, &err)
+	// The broker's context, not the connection's: what arrived whole is appended although the client left.
+	f.api.stage(c.b, c.b.ctx, r, done)
+	return nil
+}
+
+// answer writes staged answers in request order. After a failure it only waits for the rest.
+func (c *conn) answer(replies <-chan stagedReply) {
+	broken := false
+	for r := range replies {
+		res := <-r.result
+		err := res.err
+		if err == nil && res.resp != nil && !broken {
+			err = c.write(r.header, res.resp)
+		}
+		if err != nil && !broken {
+			broken = true
+			c.fail(err)
+		}
+		c.unreserve(r.weight)
+		c.behind.Done()
+	}
+}
+
+// write sends one response. Only one goroutine writes at a time: the processor waits for staged answers.
+func (c *conn) write(h header, resp kmsg.Response) error {
+	bp, _ := c.b.buffers.Get().(*[]byte)
+	if bp == nil {
+		bp = new([]byte)
+	}
+	buf := appendResponse((*bp)[:0], h, resp)
+	c.nc.SetWriteDeadline(time.Now().Add(c.b.frameTime(len(buf))))
+	_, err := c.nc.Write(buf)
+	if cap(buf) <= maxPooledResponse {
+		*bp = buf
+		c.b.buffers.Put(bp)
+	}
+	return err
+}
+
+// appendResponse appends a framed response. The header of ApiVersions has no tags in any version.
+func appendResponse(dst []byte, h header, resp kmsg.Response) []byte {
+	if need := responseSize(resp); cap(dst) < need {
+		dst = make([]byte, 0, need)
+	}
+	dst = append(dst, 0, 0, 0, 0)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(h.corr))
+	if resp.IsFlexible() && resp.Key() != keyAPIVersions {
+		dst = append(dst, 0)
+	}
+	dst = resp.AppendTo(dst)
+	binary.BigEndian.PutUint32(dst, uint32(len(dst)-4))
+	return dst
+}
+
+// responseSize estimates a response from above where growing its buffer would be costly.
+func responseSize(resp kmsg.Response) int {
+	size := 512
+	if f, ok := resp.(*kmsg.FetchResponse); ok {
+		for i := range f.Topics {
+			t := &f.Topics[i]
+			size += 32 + len(t.Topic)
+			for j := range t.Partitions {
+				size += 96 + len(t.Partitions[j].RecordBatches) + 16*len(t.Partitions[j].AbortedTransactions)
+			}
+		}
+	}
+	return size
+}
