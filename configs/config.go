@@ -1,0 +1,70 @@
+package configs
+
+// Config is one node's file. Tags: key is the YAML key, default its default in the file's own notation, doc one
+// sentence for the reference, min/max/enum the accepted values.
+type Config struct {
+	Node       Node        `key:"node" doc:"This process."`
+	Listen     Listen      `key:"listen" doc:"Where the node listens. It listens on loopback unless told otherwise."`
+	Log        Log         `key:"log" doc:"Defaults of the log's topics, by Kafka's names; a topic's own configuration wins."`
+	Logging    Logging     `key:"logging" doc:"What the process writes to standard error."`
+	Connectors []Connector `key:"connectors" doc:"Sources whose changes are captured."`
+	Sinks      []Sink      `key:"sinks" doc:"Targets that topics are applied to."`
+
+	file  string
+	lines map[string]int
+}
+
+// Node is the process itself.
+type Node struct {
+	ID              int32    `key:"id" default:"1" min:"1" doc:"Number of this node, unique in its cluster. It must not change once the data directory is in use."`
+	DataDir         string   `key:"data_dir" default:"./data" doc:"Directory of the log and of the views; relative to the working directory. One process at a time may use it."`
+	ClusterID       string   `key:"cluster_id" default:"" doc:"Name that clients see as the cluster id; empty: made up at the first start and kept."`
+	Rack            string   `key:"rack" default:"" doc:"Rack or availability zone of this node, told to clients."`
+	MinFreeBytes    Size     `key:"min_free_bytes" default:"512MiB" min:"0" doc:"Below this much free space on the data directory's file system writes are refused; reads go on, and writes resume when space is back."`
+	MemoryLimit     Size     `key:"memory_limit" default:"256MiB" min:"0" doc:"Soft limit of the Go heap, past which the garbage collector works harder (as GOMEMLIMIT, which wins when set); 0: none."`
+	ShutdownTimeout Duration `key:"shutdown_timeout" default:"30s" min:"0" doc:"How long a graceful stop may take before what is left is cut off. A second signal ends the process at once."`
+}
+
+// Listen is the node's addresses.
+type Listen struct {
+	Kafka      Address `key:"kafka" default:"127.0.0.1:9092" doc:"Address of the Kafka protocol listener; port 0 takes a free one."`
+	Advertised Address `key:"advertised" default:"" doc:"Address that clients are told to connect to; empty: the Kafka listener's own. Needed when it listens on all addresses."`
+	HTTP       Address `key:"http" default:"127.0.0.1:8080" doc:"Address of health, metrics and state over HTTP; it has no authentication. Empty: no HTTP."`
+	Pprof      bool    `key:"pprof" default:"false" doc:"Serve Go's profiles under /debug/pprof on the HTTP address."`
+}
+
+// Log is the defaults of topics.
+type Log struct {
+	NumPartitions    int32  `key:"num.partitions" default:"1" min:"1" max:"10000" doc:"Partitions of a topic that is created without a number."`
+	AutoCreateTopics bool   `key:"auto.create.topics.enable" default:"true" doc:"Create a topic when a client that allows it asks for one that is missing."`
+	RetentionBytes   Size   `key:"retention.bytes" default:"-1" min:"-1" doc:"Size of a partition above which its oldest records are deleted; -1: never. Deleted history is also gone from state and history queries."`
+	RetentionMs      Millis `key:"retention.ms" default:"-1" min:"-1" doc:"Age above which records are deleted, in milliseconds or with a unit (7d); -1: never. Deleted history is also gone from state and history queries."`
+	MaxMessageBytes  Size   `key:"max.message.bytes" default:"1048588" min:"1024" max:"67108864" doc:"Largest record batch that a producer may send."`
+}
+
+// Logging is the process's own log.
+type Logging struct {
+	Level  string `key:"level" default:"info" enum:"debug,info,warn,error" doc:"Least severe level that is written."`
+	Format string `key:"format" default:"auto" enum:"auto,text,json" doc:"auto: text on a terminal, JSON lines otherwise."`
+}
+
+// Connector is one source.
+type Connector struct {
+	Name   string     `key:"name" required:"true" doc:"Unique name; it is part of the connector's transactional id and position, so renaming one starts it anew."`
+	Type   string     `key:"type" required:"true" enum:"postgres" doc:"Kind of source."`
+	Config Properties `key:"config" doc:"The connector's properties by Debezium's names."`
+
+	// Parsed is what the type's package made of Config: a *postgres.Config of connectors/postgres.
+	Parsed any
+}
+
+// Sink is one target.
+type Sink struct {
+	Name   string     `key:"name" required:"true" doc:"Unique name; its consumer group is rowtrail-sink-<name>, so renaming one starts it anew."`
+	Type   string     `key:"type" required:"true" enum:"postgres" doc:"Kind of target."`
+	Topics []string   `key:"topics" required:"true" doc:"Topics to apply: names, or patterns in which * stands for anything."`
+	Config Properties `key:"config" doc:"The sink's properties."`
+
+	// Parsed is what the type's package made of Config and Topics: a *postgres.Config of sink/postgres.
+	Parsed any
+}
