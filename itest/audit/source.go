@@ -1,0 +1,132 @@
+// Package audit compares what a source database committed with what stands in the log. The source's side is read with
+// Postgres's own test_decoding through a second slot, so that nothing of Rowtrail judges itself.
+package audit
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Change is one row change as both sides see it. Rev is -1 where the side cannot know it (a delete).
+type Change struct {
+	Table string // schema.table
+	Op    byte   // c, u, d
+	ID    int64
+	Rev   int64
+}
+
+// Transaction is one committed source transaction.
+type Transaction struct {
+	XID     uint32
+	Changes []Change
+}
+
+// slotName of the auditing slot.
+const slotName = "rowtrail_audit"
+
+// Watch creates the slot that remembers every later change.
+func Watch(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, "SELECT pg_create_logical_replication_slot($1, 'test_decoding')", slotName); err != nil {
+		return fmt.Errorf("create the audit slot: %w", err)
+	}
+	return nil
+}
+
+// Forget drops the slot.
+func Forget(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, "SELECT pg_drop_replication_slot($1)", slotName)
+	return err
+}
+
+// Source reads all transactions since Watch in commit order; empty ones, and tables not in want, are left out.
+// A key change is returned as delete of the old key and create of the new one.
+func Source(ctx context.Context, conn *pgx.Conn, want map[string]bool) ([]Transaction, error) {
+	rows, err := conn.Query(ctx, "SELECT data FROM pg_logical_slot_peek_changes($1, NULL, NULL)", slotName)
+	if err != nil {
+		return nil, fmt.Errorf("read the audit slot: %w", err)
+	}
+	defer rows.Close()
+	var transactions []Transaction
+	var open *Transaction
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return nil, err
+		}
+		switch {
+		case strings.HasPrefix(line, "BEGIN "):
+			xid, err := strconv.ParseUint(line[len("BEGIN "):], 10, 32)
+			if err != nil {
+				return nil, fmt.Errorf("parse %q: %w", line, err)
+			}
+			open = &Transaction{XID: uint32(xid)}
+		case strings.HasPrefix(line, "COMMIT "):
+			if len(open.Changes) > 0 {
+				transactions = append(transactions, *open)
+			}
+		default:
+			changes, err := parseChange(line)
+			if err != nil {
+				return nil, err
+			}
+			if len(changes) > 0 && want[changes[0].Table] {
+				open.Changes = append(open.Changes, changes...)
+			}
+		}
+	}
+	return transactions, rows.Err()
+}
+
+// parseChange reads a line of test_decoding: `table public.t: UPDATE: old-key: id[bigint]:1 new-tuple: id[bigint]:2 rev[integer]:5 ...`.
+// Only the leading id and rev columns are looked at, so that no value with odd characters matters.
+func parseChange(line string) ([]Change, error) {
+	rest, ok := strings.CutPrefix(line, "table ")
+	if !ok {
+		return nil, fmt.Errorf("parse %q: not a table change", line)
+	}
+	table, rest, _ := strings.Cut(rest, ": ")
+	op, rest, _ := strings.Cut(rest, ": ")
+	id, err := column(rest, "id")
+	if err != nil {
+		return nil, err
+	}
+	switch op {
+	case "INSERT":
+		rev, err := column(rest, "rev")
+		return []Change{{table, 'c', id, rev}}, err
+	case "DELETE":
+		return []Change{{table, 'd', id, -1}}, nil
+	case "UPDATE":
+		old, isKeyChange := strings.CutPrefix(rest, "old-key: ")
+		if !isKeyChange {
+			rev, err := column(rest, "rev")
+			return []Change{{table, 'u', id, rev}}, err
+		}
+		_, fresh, _ := strings.Cut(old, "new-tuple: ")
+		newID, err := column(fresh, "id")
+		if err != nil {
+			return nil, err
+		}
+		rev, err := column(fresh, "rev")
+		return []Change{{table, 'd', id, -1}, {table, 'c', newID, rev}}, err
+	}
+	return nil, fmt.Errorf("parse %q: unexpected operation %s", line, op)
+}
+
+func column(tuple, name string) (int64, error) {
+	_, rest, ok := strings.Cut(tuple, name+"[")
+	if !ok {
+		return 0, fmt.Errorf("parse %q: no column %s", tuple, name)
+	}
+	_, rest, _ = strings.Cut(rest, "]:")
+	text, _, _ := strings.Cut(rest, " ")
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parse %q: column %s: %w", tuple, name, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,298 @@
+// Package process runs the rowtrail binary as a user would: a configuration file, a child process, its ports.
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	readyTimeout = 60 * time.Second
+	stopTimeout  = 30 * time.Second
+	pollEvery    = 20 * time.Millisecond
+)
+
+// Rowtrail is a configured node; Start and Kill may follow each other many times.
+type Rowtrail struct {
+	Binary string
+	Dir    string // holds rowtrail.yaml, data and log
+	Kafka  string // 127.0.0.1:port
+	HTTP   string
+
+	cmd  *exec.Cmd
+	done chan error
+}
+
+// Connector and Sink are what the YAML says of one.
+type (
+	Connector struct {
+		Name   string
+		Config map[string]string
+	}
+	Sink struct {
+		Name   string
+		Topics []string
+		Config map[string]string
+	}
+)
+
+// Config is what differs between runs.
+type Config struct {
+	Node       map[string]string
+	Log        map[string]string
+	Connectors []Connector
+	Sinks      []Sink
+}
+
+// New writes the configuration of a node with free ports into dir.
+func New(binary, dir string, cfg Config) (*Rowtrail, error) {
+	r := &Rowtrail{Binary: binary, Dir: dir}
+	var err error
+	if r.Kafka, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	if r.HTTP, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	return r, os.WriteFile(r.ConfigFile(), []byte(r.yaml(cfg)), 0o600)
+}
+
+// ConfigFile is the node's YAML file.
+func (r *Rowtrail) ConfigFile() string { return filepath.Join(r.Dir, "rowtrail.yaml") }
+
+// LogFile holds the standard output and error of all starts.
+func (r *Rowtrail) LogFile() string { return filepath.Join(r.Dir, "rowtrail.log") }
+
+// DataDir is the node's data directory.
+func (r *Rowtrail) DataDir() string { return filepath.Join(r.Dir, "data") }
+
+func (r *Rowtrail) yaml(cfg Config) string {
+	var b strings.Builder
+	section := func(indent string, m map[string]string) {
+		for k, v := range m {
+			fmt.Fprintf(&b, "%s%s: %s\n", indent, k, strconv.Quote(v))
+		}
+	}
+	fmt.Fprintf(&b, "node:\n  id: 1\n  data_dir: %s\n", strconv.Quote(r.DataDir()))
+	section("  ", cfg.Node)
+	fmt.Fprintf(&b, "listen: {kafka: %s, http: %s}\n", strconv.Quote(r.Kafka), strconv.Quote(r.HTTP))
+	if len(cfg.Log) > 0 {
+		b.WriteString("log:\n")
+		section("  ", cfg.Log)
+	}
+	if len(cfg.Connectors) > 0 {
+		b.WriteString("connectors:\n")
+	}
+	for _, c := range cfg.Connectors {
+		fmt.Fprintf(&b, "  - name: %s\n    type: postgres\n    config:\n", c.Name)
+		section("      ", c.Config)
+	}
+	if len(cfg.Sinks) > 0 {
+		b.WriteString("sinks:\n")
+	}
+	for _, s := range cfg.Sinks {
+		topics, _ := json.Marshal(s.Topics)
+		fmt.Fprintf(&b, "  - name: %s\n    type: postgres\n    topics: %s\n    config:\n", s.Name, topics)
+		section("      ", s.Config)
+	}
+	return b.String()
+}
+
+// Start runs `rowtrail serve` and returns at once; WaitReady waits. The process dies with this one.
+func (r *Rowtrail) Start() error {
+	out, err := os.OpenFile(r.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd := exec.Command(r.Binary, "serve", "-c", r.ConfigFile())
+	cmd.Dir = r.Dir
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start rowtrail: %w", err)
+	}
+	r.cmd, r.done = cmd, make(chan error, 1)
+	go func() { r.done <- cmd.Wait() }()
+	return nil
+}
+
+// PID of the running process.
+func (r *Rowtrail) PID() int { return r.cmd.Process.Pid }
+
+// Kill ends the process with SIGKILL.
+func (r *Rowtrail) Kill() error {
+	if r.cmd == nil {
+		return nil
+	}
+	if err := r.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill rowtrail: %w", err)
+	}
+	<-r.done
+	r.cmd = nil
+	return nil
+}
+
+// Stop ends the process with SIGTERM and returns its error: nil when it ended with exit code 0.
+func (r *Rowtrail) Stop() error {
+	if r.cmd == nil {
+		return nil
+	}
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop rowtrail: %w", err)
+	}
+	select {
+	case err := <-r.done:
+		r.cmd = nil
+		if err != nil {
+			return fmt.Errorf("stop rowtrail: %w; its last lines:\n%s", err, r.Tail(10))
+		}
+		return nil
+	case <-time.After(stopTimeout):
+		return errors.Join(fmt.Errorf("stop rowtrail: still running %s after SIGTERM", stopTimeout), r.Kill())
+	}
+}
+
+// WaitReady waits until /readyz answers 200. It fails at once when the process has ended.
+func (r *Rowtrail) WaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		err := r.get(ctx, "/readyz", nil)
+		if err == nil {
+			return nil
+		}
+		select {
+		case exit := <-r.done:
+			r.done <- exit
+			return fmt.Errorf("rowtrail ended while starting: %w; its last lines:\n%s", errOr(exit), r.Tail(10))
+		case <-ctx.Done():
+			return fmt.Errorf("wait for rowtrail: %w; its last lines:\n%s", err, r.Tail(10))
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+func errOr(err error) error {
+	if err == nil {
+		return errors.New("exit code 0")
+	}
+	return err
+}
+
+// JSON reads an admin endpoint into v.
+func (r *Rowtrail) JSON(ctx context.Context, path string, v any) error { return r.get(ctx, path, v) }
+
+// Metrics reads /metrics as text.
+func (r *Rowtrail) Metrics(ctx context.Context) (string, error) {
+	var text string
+	err := r.get(ctx, "/metrics", &text)
+	return text, err
+}
+
+func (r *Rowtrail) get(ctx context.Context, path string, v any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.HTTP+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s: %s", path, resp.Status, strings.TrimSpace(string(body)))
+	}
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case *string:
+		*v = string(body)
+		return nil
+	default:
+		return json.Unmarshal(body, v)
+	}
+}
+
+// CLI runs a subcommand against this node and returns what it printed.
+func (r *Rowtrail) CLI(ctx context.Context, args ...string) (string, error) {
+	args = append(args, "-c", r.ConfigFile())
+	out, err := exec.CommandContext(ctx, r.Binary, args...).CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("rowtrail %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return string(out), nil
+}
+
+// Client dials the node's Kafka listener.
+func (r *Rowtrail) Client(opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(r.Kafka)}, opts...)...)
+}
+
+// Tail is the last lines of the process's output.
+func (r *Rowtrail) Tail(lines int) string {
+	b, err := os.ReadFile(r.LogFile())
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if len(all) > lines {
+		all = all[len(all)-lines:]
+	}
+	return strings.Join(all, "\n")
+}
+
+// AnonymousMemory is the process's RssAnon in bytes.
+func (r *Rowtrail) AnonymousMemory() (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.PID()))
+	if err != nil {
+		return 0, err
+	}
+	for _, line := range strings.Split(string(b), "\n") {
+		if text, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			kb, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
+			return kb << 10, err
+		}
+	}
+	return 0, errors.New("no RssAnon in /proc/PID/status")
+}
+
+// Build compiles the binary into dir and returns its path, unless ROWTRAIL_BINARY names one.
+func Build(dir string) (string, error) {
+	if binary := os.Getenv("ROWTRAIL_BINARY"); binary != "" {
+		return filepath.Abs(binary)
+	}
+	binary := filepath.Join(dir, "rowtrail")
+	out, err := exec.Command("go", "build", "-o", binary, "github.com/rowtrail/rowtrail/cmd/rowtrail").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build rowtrail: %w: %s", err, out)
+	}
+	return binary, nil
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
