@@ -1,0 +1,372 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/rowtrail/rowtrail/itest/audit"
+	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/itest/servers"
+	"github.com/rowtrail/rowtrail/itest/shop"
+)
+
+const (
+	prefix       = "shop"
+	workloadTime = 15 * time.Second
+	workloadRate = 400
+	drainTimeout = 60 * time.Second
+	theOrder     = 4242 // the row whose trail is shown
+)
+
+type demo struct {
+	start          time.Time
+	keep           bool
+	source, target *servers.Postgres
+	sourceDSN      string
+	targetDSN      string
+	node           *process.Rowtrail
+	dir            string
+	verdict        string
+}
+
+func (d *demo) say(format string, args ...any) {
+	fmt.Printf("[%5.1fs] %s\n", time.Since(d.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (d *demo) close() {
+	if d.node != nil {
+		d.node.Kill()
+	}
+	for _, p := range []*servers.Postgres{d.source, d.target} {
+		if p != nil {
+			p.Close()
+		}
+	}
+	if d.dir != "" {
+		os.RemoveAll(d.dir)
+	}
+}
+
+func (d *demo) run(ctx context.Context) error {
+	if err := d.setUp(ctx); err != nil {
+		return err
+	}
+	if err := d.initialLoad(ctx); err != nil {
+		return err
+	}
+	source, err := pgx.Connect(ctx, d.sourceDSN)
+	if err != nil {
+		return err
+	}
+	defer source.Close(context.Background())
+	if err := audit.Watch(ctx, source); err != nil {
+		return err
+	}
+	committed, past, err := d.live(ctx, source)
+	if err != nil {
+		return err
+	}
+	target, err := pgx.Connect(ctx, d.targetDSN)
+	if err != nil {
+		return err
+	}
+	defer target.Close(context.Background())
+	if err := d.drain(ctx, source, target, committed); err != nil {
+		return err
+	}
+	if err := d.lookBack(ctx, past); err != nil {
+		return err
+	}
+	if err := d.judge(ctx, source, target); err != nil {
+		return err
+	}
+	if d.keep {
+		return d.stay(ctx)
+	}
+	return d.node.Stop()
+}
+
+func (d *demo) setUp(ctx context.Context) (err error) {
+	d.say("bringing up two Postgres servers")
+	logf := func(format string, args ...any) {
+		d.say("%s", strings.TrimPrefix(fmt.Sprintf(format, args...), "itest: "))
+	}
+	if d.source, err = servers.StartPostgres(ctx, servers.Options{Logf: logf}); err != nil {
+		return err
+	}
+	if d.target, err = servers.StartPostgres(ctx, servers.Options{Logf: logf}); err != nil {
+		return err
+	}
+	if d.sourceDSN, err = d.source.CreateDatabase(ctx, "shop"); err != nil {
+		return err
+	}
+	if d.targetDSN, err = d.target.CreateDatabase(ctx, "warehouse"); err != nil {
+		return err
+	}
+	size := shop.Demo()
+	d.say("loading a shop of %d rows into the source", size.Rows())
+	conn, err := pgx.Connect(ctx, d.sourceDSN)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	if err := shop.Load(ctx, conn, size); err != nil {
+		return err
+	}
+	if d.dir, err = os.MkdirTemp("", "rowtrail-demo-"); err != nil {
+		return err
+	}
+	binary, err := findBinary(d.dir)
+	if err != nil {
+		return err
+	}
+	d.node, err = process.New(binary, d.dir, process.Config{
+		Connectors: []process.Connector{{Name: "shop", Config: map[string]string{
+			"database.dsn": d.sourceDSN, "topic.prefix": prefix, "table.include.list": `public\..*`,
+		}}},
+		Sinks: []process.Sink{{Name: "warehouse", Topics: []string{prefix + ".public.*"}, Config: map[string]string{"dsn": d.targetDSN}}},
+	})
+	if err != nil {
+		return err
+	}
+	if out, err := d.node.CLI(ctx, "check", "--connect"); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	d.say("rowtrail check --connect: ok")
+	if err := d.node.Start(); err != nil {
+		return err
+	}
+	if err := d.node.WaitReady(ctx); err != nil {
+		return err
+	}
+	d.say("rowtrail serves Kafka on %s and HTTP on %s", d.node.Kafka, d.node.HTTP)
+	return nil
+}
+
+func findBinary(dir string) (string, error) {
+	if binary, err := filepath.Abs("bin/rowtrail"); err == nil {
+		if _, err := os.Stat(binary); err == nil {
+			return binary, nil
+		}
+	}
+	return process.Build(dir)
+}
+
+type connectorStatus struct {
+	Name, State, Error string
+	LagBytes           int64
+	Load               *struct {
+		Tables, TablesDone  int
+		Rows, RowsEstimated int64
+		Current             string
+	}
+}
+
+func (d *demo) initialLoad(ctx context.Context) error {
+	deadline := time.Now().Add(drainTimeout)
+	last := ""
+	for {
+		var status []connectorStatus
+		if err := d.node.JSON(ctx, "/v1/connectors", &status); err != nil {
+			return err
+		}
+		if len(status) == 1 {
+			s := status[0]
+			if s.State == "streaming" {
+				d.say("initial load done; streaming")
+				return nil
+			}
+			if s.Load != nil {
+				if line := fmt.Sprintf("initial load: %d of %d tables, %d rows", s.Load.TablesDone, s.Load.Tables, s.Load.Rows); line != last {
+					d.say("%s", line)
+					last = line
+				}
+			}
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("wait for the initial load: %+v; last lines of rowtrail:\n%s", status, d.node.Tail(10))
+		}
+		if err := wait(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// live runs the workload, kills rowtrail twice under it and changes one order step by step. It returns a moment between
+// two of that order's changes.
+func (d *demo) live(ctx context.Context, source *pgx.Conn) (committed int64, past time.Time, err error) {
+	work := &shop.Workload{DSN: d.sourceDSN, Size: shop.Demo(), Sessions: 4, Rate: workloadRate, Seed: 1}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timed, stop := context.WithTimeout(ctx, workloadTime)
+	defer stop()
+	done := make(chan error, 1)
+	d.say("a live workload of inserts, updates, deletes and key changes begins")
+	go func() { done <- work.Run(timed, 0) }()
+	step := func(after time.Duration, sql string) error {
+		if err := wait(ctx, after); err != nil {
+			return err
+		}
+		_, err := source.Exec(ctx, sql, theOrder)
+		return err
+	}
+	if err := step(time.Second, "UPDATE orders SET state = 'paid', rev = rev + 1 WHERE id = $1"); err != nil {
+		return 0, past, err
+	}
+	if err := d.kill(ctx, 2*time.Second, work); err != nil {
+		return 0, past, err
+	}
+	if err := source.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&past); err != nil {
+		return 0, past, err
+	}
+	if err := step(time.Second, "UPDATE orders SET state = 'packed', note = 'handle with care', rev = rev + 1 WHERE id = $1"); err != nil {
+		return 0, past, err
+	}
+	if err := d.kill(ctx, 3*time.Second, work); err != nil {
+		return 0, past, err
+	}
+	if err := step(time.Second, "UPDATE orders SET state = 'shipped', rev = rev + 1 WHERE id = $1"); err != nil {
+		return 0, past, err
+	}
+	if err := <-done; err != nil {
+		return 0, past, err
+	}
+	d.say("the workload has ended after %d transactions", work.Committed())
+	return work.Committed(), past, nil
+}
+
+func (d *demo) kill(ctx context.Context, after time.Duration, work *shop.Workload) error {
+	if err := wait(ctx, after); err != nil {
+		return err
+	}
+	if err := d.node.Kill(); err != nil {
+		return err
+	}
+	d.say("rowtrail killed with SIGKILL after %d transactions; the workload goes on", work.Committed())
+	if err := wait(ctx, 500*time.Millisecond); err != nil {
+		return err
+	}
+	if err := d.node.Start(); err != nil {
+		return err
+	}
+	if err := d.node.WaitReady(ctx); err != nil {
+		return err
+	}
+	d.say("rowtrail is back")
+	return nil
+}
+
+func (d *demo) drain(ctx context.Context, source, target *pgx.Conn, committed int64) error {
+	deadline := time.Now().Add(drainTimeout)
+	for {
+		different, err := shop.Compare(ctx, source, target, shop.Tables())
+		if err == nil && len(different) == 0 {
+			d.say("the target has caught up")
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("wait for the target: %v %w; last lines of rowtrail:\n%s", different, err, d.node.Tail(10))
+		}
+		if err := wait(ctx, 500*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// lookBack prints one row's state now and in the past, and its history, through the CLI.
+func (d *demo) lookBack(ctx context.Context, past time.Time) error {
+	key := fmt.Sprint(theOrder)
+	for _, args := range [][]string{
+		{"state", prefix + ".public.orders", key},
+		{"state", prefix + ".public.orders", key, "--at", past.UTC().Format(time.RFC3339Nano)},
+		{"history", prefix + ".public.orders", key},
+	} {
+		d.say("$ rowtrail %s", strings.Join(args, " "))
+		out, err := d.node.CLI(ctx, args...)
+		if err != nil {
+			return err
+		}
+		fmt.Println(strings.TrimRight(out, "\n"))
+	}
+	return nil
+}
+
+func (d *demo) judge(ctx context.Context, source, target *pgx.Conn) error {
+	want := map[string]bool{}
+	for _, table := range shop.Tables() {
+		want[table] = true
+	}
+	committed, err := audit.Source(ctx, source, want)
+	if err != nil {
+		return err
+	}
+	client, err := d.node.Client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	trail, err := audit.Log(ctx, client, prefix)
+	if err != nil {
+		return err
+	}
+	report := audit.Compare(committed, trail)
+	different, err := shop.Compare(ctx, source, target, shop.Tables())
+	if err != nil {
+		return err
+	}
+	loaded := 0
+	for _, n := range trail.Loaded {
+		loaded += n
+	}
+	d.say("the log holds %d initial rows and %d changes of %d source transactions, read back with read_committed", loaded, report.Changes, report.Transactions)
+	var errs []error
+	if loaded != shop.Demo().Rows() || trail.LoadedTwice > 0 {
+		errs = append(errs, fmt.Errorf("initial load: %d rows in the log (%d twice), %d in the source", loaded, trail.LoadedTwice, shop.Demo().Rows()))
+	}
+	if !report.OK() {
+		errs = append(errs, fmt.Errorf("the log differs from the source: %+v", *report))
+	}
+	equal := "equal"
+	if len(different) > 0 {
+		equal = "different"
+		errs = append(errs, fmt.Errorf("the target differs: %+v", different))
+	}
+	state := "ok"
+	if len(errs) > 0 {
+		state = "failed"
+	}
+	d.verdict = fmt.Sprintf("demo: %s changes=%d lost=%d duplicated=%d target=%s", state, report.Changes, report.Lost, report.Duplicated+report.Unexpected, equal)
+	return errors.Join(errs...)
+}
+
+func (d *demo) stay(ctx context.Context) error {
+	fmt.Printf(`
+Everything stays up until Ctrl-C. Look around:
+  source     psql '%s'
+  target     psql '%s'
+  topics     %[3]s topics -c %[4]s
+  follow     %[3]s tail %[5]s.public.orders --from end --follow -c %[4]s
+  state      %[3]s state %[5]s.public.orders %[6]d -c %[4]s
+  history    %[3]s history %[5]s.public.orders %[6]d -c %[4]s
+  kcat       kcat -b %[7]s -t %[5]s.public.orders -o -5 -e
+  metrics    curl http://%[8]s/metrics
+%[9]s
+`, d.sourceDSN, d.targetDSN, d.node.Binary, d.node.ConfigFile(), prefix, theOrder, d.node.Kafka, d.node.HTTP, d.verdict)
+	<-ctx.Done()
+	return d.node.Stop()
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,342 @@
+// Command soak is the kill test: while a shop writes, rowtrail is killed with SIGKILL at random moments and both
+// databases are restarted; then every committed source change must stand in the log exactly once, whole and in order, and
+// the target's tables must equal the source's.
+//
+//	go run ./itest/soak -for 10m
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/rowtrail/rowtrail/itest/audit"
+	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/itest/servers"
+	"github.com/rowtrail/rowtrail/itest/shop"
+)
+
+const (
+	prefix       = "shop"
+	drainTimeout = 3 * time.Minute
+	loadKills    = 3
+)
+
+// Plan is how hard a run is.
+type Plan struct {
+	Duration       time.Duration
+	Transactions   int64
+	Kills          int
+	SourceRestarts int
+	TargetRestarts int
+	Partitions     int
+	Size           shop.Size
+	Seed           uint64
+	Binary         string
+	Logf           func(format string, args ...any)
+}
+
+// Result is what a run found.
+type Result struct {
+	Kills     int
+	Audit     *audit.Report
+	Different []shop.Difference
+	Loaded    int
+	LoadTwice int
+}
+
+// Err is nil when nothing was lost, doubled, torn or different.
+func (r *Result) Err() error {
+	var errs []error
+	if !r.Audit.OK() {
+		errs = append(errs, fmt.Errorf("the log differs from the source: %+v", *r.Audit))
+	}
+	for _, d := range r.Different {
+		errs = append(errs, fmt.Errorf("%s differs: %d rows at the source, %d at the target", d.Table, d.SourceRows, d.TargetRows))
+	}
+	if r.LoadTwice > 0 {
+		errs = append(errs, fmt.Errorf("%d initial-load rows stand in the log twice", r.LoadTwice))
+	}
+	return errors.Join(errs...)
+}
+
+type run struct {
+	Plan
+	rng            *rand.Rand
+	source, target *servers.Postgres
+	node           *process.Rowtrail
+	sourceDSN      string
+	targetDSN      string
+	nodeLock       sync.Mutex
+	kills          int
+}
+
+// Run executes a plan.
+func Run(ctx context.Context, plan Plan) (*Result, error) {
+	r := &run{Plan: plan, rng: rand.New(rand.NewPCG(plan.Seed, 1))}
+	r.Logf("itest: soak seed %d: %d transactions, %d kills in %s", plan.Seed, plan.Transactions, plan.Kills, plan.Duration)
+	defer r.close()
+	if err := r.setUp(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.load(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.withConn(ctx, r.sourceDSN, func(c *pgx.Conn) error { return audit.Watch(ctx, c) }); err != nil {
+		return nil, err
+	}
+	if err := r.storm(ctx); err != nil {
+		return nil, err
+	}
+	return r.judge(ctx)
+}
+
+func (r *run) close() {
+	if r.node != nil {
+		r.node.Kill()
+	}
+	for _, p := range []*servers.Postgres{r.source, r.target} {
+		if p != nil {
+			p.Close()
+		}
+	}
+	if r.node != nil {
+		os.RemoveAll(r.node.Dir)
+	}
+}
+
+func (r *run) setUp(ctx context.Context) (err error) {
+	if r.source, err = servers.StartPostgres(ctx, servers.Options{Logf: r.Logf}); err != nil {
+		return err
+	}
+	if r.target, err = servers.StartPostgres(ctx, servers.Options{Logf: r.Logf, Settings: map[string]string{"wal_level": "replica"}}); err != nil {
+		return err
+	}
+	if r.sourceDSN, err = r.source.CreateDatabase(ctx, "shop"); err != nil {
+		return err
+	}
+	if r.targetDSN, err = r.target.CreateDatabase(ctx, "warehouse"); err != nil {
+		return err
+	}
+	if err := r.withConn(ctx, r.sourceDSN, func(c *pgx.Conn) error { return shop.Load(ctx, c, r.Size) }); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "rowtrail-soak-")
+	if err != nil {
+		return err
+	}
+	r.node, err = process.New(r.Binary, dir, process.Config{
+		Connectors: []process.Connector{{Name: "shop", Config: map[string]string{
+			"database.dsn": r.sourceDSN, "topic.prefix": prefix, "table.include.list": `public\..*`,
+			"topic.creation.default.partitions": fmt.Sprint(r.Partitions),
+		}}},
+		Sinks: []process.Sink{{Name: "warehouse", Topics: []string{prefix + ".public.*"}, Config: map[string]string{"dsn": r.targetDSN}}},
+	})
+	return err
+}
+
+// load lets the initial load run, killing it on the way.
+func (r *run) load(ctx context.Context) error {
+	for range loadKills {
+		if err := r.node.Start(); err != nil {
+			return err
+		}
+		wait(ctx, time.Duration(100+r.rng.IntN(700))*time.Millisecond)
+		if err := r.node.Kill(); err != nil {
+			return err
+		}
+		r.kills++
+	}
+	if err := r.node.Start(); err != nil {
+		return err
+	}
+	if err := r.node.WaitReady(ctx); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(drainTimeout)
+	for {
+		var status []struct{ Name, State, Error string }
+		if err := r.node.JSON(ctx, "/v1/connectors", &status); err != nil {
+			return err
+		}
+		if len(status) == 1 && status[0].State == "streaming" {
+			r.Logf("itest: initial load done, %d kills on the way", r.kills)
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("wait for the initial load: %+v; last lines:\n%s", status, r.node.Tail(10))
+		}
+		if err := wait(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// storm runs the workload with kills and restarts spread over the plan's duration.
+func (r *run) storm(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	work := &shop.Workload{
+		DSN: r.sourceDSN, Size: r.Size, Sessions: 4, Seed: r.Seed,
+		Rate: int(float64(r.Transactions) / r.Duration.Seconds() * 1.25),
+	}
+	done := make(chan error, 1)
+	go func() { done <- work.Run(ctx, r.Transactions) }()
+	var others sync.WaitGroup
+	errs := make(chan error, 3)
+	faults := func(name string, count int, fault func() error) {
+		moments := make([]time.Duration, count)
+		for i := range moments {
+			slot := r.Duration / time.Duration(count)
+			moments[i] = slot*time.Duration(i) + time.Duration(r.rng.Int64N(int64(slot)))
+		}
+		others.Add(1)
+		go func() {
+			defer others.Done()
+			start := time.Now()
+			for _, at := range moments {
+				if wait(ctx, time.Until(start.Add(at))) != nil {
+					return
+				}
+				if err := fault(); err != nil {
+					errs <- fmt.Errorf("%s: %w", name, err)
+					return
+				}
+			}
+		}()
+	}
+	faults("kill rowtrail", r.Kills-loadKills, r.killNode)
+	faults("restart source", r.SourceRestarts, func() error { return r.source.Restart(ctx, r.shutdown()) })
+	faults("restart target", r.TargetRestarts, func() error { return r.target.Restart(ctx, r.shutdown()) })
+	progress := time.NewTicker(10 * time.Second)
+	defer progress.Stop()
+	finished := make(chan struct{})
+	go func() { others.Wait(); close(finished) }()
+	var workErr error
+	for finished != nil || done != nil {
+		select {
+		case workErr = <-done:
+			done = nil
+		case <-finished:
+			finished = nil
+		case err := <-errs:
+			return err
+		case <-progress.C:
+			r.Logf("itest: %d source transactions, %d kills", work.Committed(), r.killCount())
+		}
+	}
+	if workErr != nil {
+		return fmt.Errorf("workload: %w", workErr)
+	}
+	select {
+	case err := <-errs:
+		return err
+	default:
+	}
+	r.Logf("itest: workload done: %d source transactions, %d kills", work.Committed(), r.killCount())
+	return nil
+}
+
+func (r *run) shutdown() servers.Shutdown { return servers.Shutdown(rand.IntN(2)) }
+
+func (r *run) killCount() int {
+	r.nodeLock.Lock()
+	defer r.nodeLock.Unlock()
+	return r.kills
+}
+
+func (r *run) killNode() error {
+	r.nodeLock.Lock()
+	defer r.nodeLock.Unlock()
+	if err := r.node.Kill(); err != nil {
+		return err
+	}
+	r.kills++
+	return r.node.Start()
+}
+
+// judge waits until the target has what the source has, then compares everything.
+func (r *run) judge(ctx context.Context) (*Result, error) {
+	if err := r.node.WaitReady(ctx); err != nil {
+		return nil, err
+	}
+	source, err := pgx.Connect(ctx, r.sourceDSN)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close(ctx)
+	target, err := pgx.Connect(ctx, r.targetDSN)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close(ctx)
+	result := &Result{Kills: r.kills}
+	deadline := time.Now().Add(drainTimeout)
+	for {
+		result.Different, err = shop.Compare(ctx, source, target, shop.Tables())
+		if err == nil && len(result.Different) == 0 || time.Now().After(deadline) {
+			break
+		}
+		if err := wait(ctx, 500*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; last lines of rowtrail:\n%s", err, r.node.Tail(20))
+	}
+	want := map[string]bool{}
+	for _, table := range shop.Tables() {
+		want[table] = true
+	}
+	committed, err := audit.Source(ctx, source, want)
+	if err != nil {
+		return nil, err
+	}
+	client, err := r.node.Client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	trail, err := audit.Log(ctx, client, prefix)
+	if err != nil {
+		return nil, err
+	}
+	result.Audit = audit.Compare(committed, trail)
+	for _, n := range trail.Loaded {
+		result.Loaded += n
+	}
+	result.LoadTwice = trail.LoadedTwice
+	if result.Loaded != r.Size.Rows() {
+		return nil, fmt.Errorf("initial load: %d rows in the log, %d in the source", result.Loaded, r.Size.Rows())
+	}
+	if err := result.Err(); err != nil {
+		if keep, dirErr := os.MkdirTemp("", "rowtrail-soak-failed-"); dirErr == nil {
+			os.Rename(r.node.LogFile(), keep+"/rowtrail.log")
+			r.Logf("itest: log of the failed run kept in %s", keep)
+		}
+	}
+	return result, nil
+}
+
+func (r *run) withConn(ctx context.Context, dsn string, f func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	return f(conn)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
