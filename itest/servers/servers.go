@@ -24,6 +24,7 @@ const (
 type Options struct {
 	Version  int               // major version; 0: ROWTRAIL_ITEST_PG, else 15
 	Settings map[string]string // server settings on top of the defaults
+	Local    bool              // from local binaries even when Docker answers
 	Logf     func(format string, args ...any)
 }
 
@@ -77,7 +78,11 @@ func StartPostgres(ctx context.Context, opts Options) (*Postgres, error) {
 		return nil, err
 	}
 	p := &Postgres{port: port}
-	switch mode := os.Getenv("ROWTRAIL_ITEST_SERVERS"); mode {
+	mode := os.Getenv("ROWTRAIL_ITEST_SERVERS")
+	if opts.Local {
+		mode = "local"
+	}
+	switch mode {
 	case "docker":
 		p.driver, err = newDocker(ctx, port, opts)
 	case "local":
@@ -131,6 +136,14 @@ func (p *Postgres) Port() int { return p.port }
 
 // Describe says what runs: version and where it came from.
 func (p *Postgres) Describe() string { return p.driver.describe() }
+
+// BinDir is the folder of a local server's programs, "" for a container.
+func (p *Postgres) BinDir() string {
+	if l, ok := p.driver.(*local); ok {
+		return l.bin
+	}
+	return ""
+}
 
 // CreateDatabase makes an empty database and returns its DSN.
 func (p *Postgres) CreateDatabase(ctx context.Context, name string) (string, error) {
