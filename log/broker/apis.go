@@ -27,6 +27,21 @@ type api struct {
 // dataAPIs are the APIs of topics, partitions and their configuration.
 func dataAPIs() []api {
 	return []api{
+		// Older librdkafka takes features from Produce versions that nobody sends any more.
+		{key: 0, min: 0, max: 13, decodeMin: 3, stage: (*Broker).stageProduce},
+		{key: 1, min: 4, max: 17, handle: (*Broker).handleFetch},
+		{key: 2, min: 1, max: 11, handle: (*Broker).handleListOffsets},
+		{key: 3, min: 0, max: 13, handle: (*Broker).handleMetadata},
 		{key: 18, min: 0, max: 4, handle: (*Broker).handleApiVersions},
+		{key: 19, min: 0, max: 7, handle: (*Broker).handleCreateTopics},
+		{key: 20, min: 0, max: 6, handle: (*Broker).handleDeleteTopics},
+		{key: 21, min: 0, max: 2, handle: (*Broker).handleDeleteRecords},
+		{key: 23, min: 2, max: 4, handle: (*Broker).handleOffsetForLeaderEpoch},
+		{key: 32, min: 1, max: 4, handle: (*Broker).handleDescribeConfigs},
+		{key: 33, min: 0, max: 2, handle: (*Broker).handleAlterConfigs},
+		{key: 35, min: 1, max: 4, handle: (*Broker).handleDescribeLogDirs},
+		{key: 37, min: 0, max: 3, handle: (*Broker).handleCreatePartitions},
+		{key: 44, min: 0, max: 1, handle: (*Broker).handleIncrementalAlterConfigs},
+		{key: 60, min: 0, max: 2, handle: (*Broker).handleDescribeCluster},
 	}
 }

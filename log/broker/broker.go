@@ -24,6 +24,8 @@ type Options struct {
 	Logger         *slog.Logger
 	Rack           string // reported in Metadata; "" for none
 	DataDir        string // reported by DescribeLogDirs
+	// DiskSpace returns total and usable bytes of the data directory's file system; nil: not reported.
+	DiskSpace func() (total, usable int64)
 
 	// AutoCreateTopics creates a topic with the defaults when a client that allows it asks for its metadata.
 	AutoCreateTopics bool
@@ -72,6 +74,7 @@ type Broker struct {
 	external, internal *listenerLimits
 	fetching           *semaphore.Weighted // of Options.FetchBytes
 	buffers            sync.Pool           // *[]byte, for responses
+	readers            sync.Pool           // *record.Reader, for keys of compacted topics
 
 	ctx    context.Context // ends with Shutdown
 	cancel context.CancelFunc

@@ -204,6 +204,11 @@ func (c *conn) dispatch(f frame) error {
 	}
 	defer c.unreserve(f.weight)
 	c.behind.Wait() // answers keep the order of requests
+	defer func() {
+		if r.release != nil {
+			r.release()
+		}
+	}()
 	resp, err := c.handle(f.api, r)
 	if err != nil || resp == nil {
 		return err

@@ -18,6 +18,8 @@ type request struct {
 	host     string // client's address without port, as group members report it
 	internal bool   // came through Dialer: the internal principal
 	size     int    // bytes of the frame
+
+	release func() // called, when set, once the response is written or given up
 }
 
 // errUnsupported: no such API key or version; Kafka closes the connection.

@@ -1,0 +1,141 @@
+package broker
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log/record"
+)
+
+// production is one Produce request on its way. Partitions answer in any order; the last one completes it.
+type production struct {
+	resp *kmsg.ProduceResponse
+	left atomic.Int32 // partitions that have not answered, and one for staging itself
+	done func(kmsg.Response, error)
+	acks int16
+}
+
+func (p *production) finish() {
+	if p.left.Add(-1) != 0 {
+		return
+	}
+	if p.acks != 0 {
+		p.done(p.resp, nil)
+		return
+	}
+	// Nothing is sent with acks=0, so a failure can only be shown by closing the connection.
+	for i := range p.resp.Topics {
+		for j := range p.resp.Topics[i].Partitions {
+			if code := p.resp.Topics[i].Partitions[j].ErrorCode; code != 0 {
+				p.done(nil, refuse(kerr.ErrorForCode(code).(*kerr.Error), "append with acks=0 failed: "+kerr.ErrorForCode(code).Error()))
+				return
+			}
+		}
+	}
+	p.done(nil, nil)
+}
+
+// stageProduce appends every partition's batch in order; answers follow as batches become durable.
+func (b *Broker) stageProduce(ctx context.Context, r *request, done func(kmsg.Response, error)) {
+	req := r.req.(*kmsg.ProduceRequest)
+	resp := req.ResponseKind().(*kmsg.ProduceResponse)
+	p := &production{resp: resp, done: done, acks: req.Acks}
+	// All slots exist before the first append: its callback may run at any time.
+	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
+	count := int32(1)
+	for i := range req.Topics {
+		rt, st := &req.Topics[i], &resp.Topics[i]
+		st.Default()
+		// The request's strings share its frame, and the response outlives neither.
+		st.Topic, st.TopicID = rt.Topic, rt.TopicID
+		st.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(rt.Partitions))
+		for j := range rt.Partitions {
+			sp := &st.Partitions[j]
+			sp.Default()
+			sp.Partition = rt.Partitions[j].Partition
+			sp.BaseOffset, sp.LogAppendTime, sp.LogStartOffset = -1, -1, -1
+		}
+		count += int32(len(rt.Partitions))
+	}
+	p.left.Store(count)
+	now := time.Now()
+	for i := range req.Topics {
+		rt := &req.Topics[i]
+		t, err := b.topic(rt.Topic, rt.TopicID, req.Version >= 13)
+		if err == nil && t.Internal {
+			err = refuse(kerr.InvalidTopicException, "topic "+t.Name+" is written by the broker alone")
+		}
+		var limits topicLimits
+		if err == nil {
+			limits = limitsOf(t.Config)
+		}
+		for j := range rt.Partitions {
+			sp := &resp.Topics[i].Partitions[j]
+			if err != nil {
+				p.refuse(sp, err)
+				continue
+			}
+			b.append(ctx, p, req, t, limits, now, rt.Partitions[j].Records, sp)
+		}
+	}
+	p.finish()
+}
+
+// refuse answers one partition with an error.
+func (p *production) refuse(sp *kmsg.ProduceResponseTopicPartition, err error) {
+	sp.ErrorCode = errorCode(err)
+	sp.ErrorMessage = errorMessage(err)
+	p.finish()
+}
+
+// append checks one partition's batch and hands it to the partition's leader, which owns it from then on.
+func (b *Broker) append(ctx context.Context, p *production, req *kmsg.ProduceRequest, t *cluster.Topic,
+	limits topicLimits, now time.Time, batch []byte, sp *kmsg.ProduceResponseTopicPartition,
+) {
+	if req.Acks < -1 || req.Acks > 1 {
+		p.refuse(sp, kerr.InvalidRequiredAcks)
+		return
+	}
+	replica, epoch, err := b.leading(t, sp.Partition)
+	if err != nil {
+		if epoch >= 0 {
+			sp.CurrentLeader.LeaderEpoch = epoch
+		}
+		p.refuse(sp, err)
+		return
+	}
+	if req.Acks == -1 && limits.minInsync > len(t.Partitions[sp.Partition].Replicas) {
+		// Invariant 1: fewer disks than promised must not be acknowledged as all.
+		p.refuse(sp, refuse(kerr.NotEnoughReplicas, "topic "+t.Name+" has fewer replicas than its min.insync.replicas"))
+		return
+	}
+	h, err := checkBatch(batch, req.Version, limits, now)
+	if err == nil && limits.compacted {
+		err = b.checkKeys(batch, sp)
+	}
+	if err == nil && h.Transactional() {
+		err = b.checkTransaction(ctx, req.TransactionID, h.ProducerID, h.ProducerEpoch, t.Name, sp.Partition)
+	}
+	if err != nil {
+		p.refuse(sp, err)
+		return
+	}
+	replica.Append(ctx, batch, req.Acks, func(res cluster.AppendResult) {
+		if res.Err != nil {
+			p.refuse(sp, res.Err)
+			return
+		}
+		sp.BaseOffset, sp.LogStartOffset = res.BaseOffset, res.LogStart
+		if limits.logAppendTime {
+			if h, err := record.ParseHeader(batch); err == nil {
+				sp.LogAppendTime = h.MaxTimestamp // stamped by the append
+			}
+		}
+		p.finish()
+	})
+}

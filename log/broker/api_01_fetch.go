@@ -1,0 +1,285 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log"
+)
+
+const (
+	// maxFetchWait caps how long a Fetch waits for data, whatever the client says.
+	maxFetchWait = time.Minute
+	// minFetchReserve is what a Fetch waits for when the bytes for fetched records are used up.
+	minFetchReserve = 64 << 10 // bytes
+)
+
+// fetchPart is one partition of a Fetch.
+type fetchPart struct {
+	req     *kmsg.FetchRequestTopicPartition
+	resp    *kmsg.FetchResponseTopicPartition
+	log     *log.Partition // nil: answered with an error
+	changed <-chan struct{}
+	seen    int64 // end of what was readable when last looked at
+	bytes   int64 // size of the log when last looked at
+	charge  int64 // of fetch.reserved
+	stale   bool  // there is more to read than the response holds
+}
+
+// fetch is one Fetch request on its way.
+type fetch struct {
+	b        *Broker
+	iso      log.Isolation
+	parts    []fetchPart
+	left     int   // bytes that the response may still take
+	found    int   // bytes of records in the response
+	more     int   // bytes, by estimate, that came since
+	settled  bool  // something must be told at once: an error, a divergence
+	reserved int64 // taken from Broker.fetching, for release when the response is written
+}
+
+// handleFetch reads from every partition asked for, waiting for new records when there are too few.
+// Fetch sessions are declined by answering session id 0: every request then names all its partitions.
+func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.FetchRequest)
+	resp := req.ResponseKind().(*kmsg.FetchResponse)
+	if req.Version >= 7 && (req.SessionID != 0 || req.SessionEpoch > 0) {
+		resp.ErrorCode = kerr.FetchSessionIDNotFound.Code
+		return resp, nil
+	}
+	f := &fetch{b: b, iso: isolation(req.IsolationLevel), left: int(b.opts.MaxFetchBytes)}
+	if req.MaxBytes >= 0 {
+		f.left = min(f.left, int(req.MaxBytes))
+	}
+	r.release = func() { b.fetching.Release(f.reserved) }
+	// The channel comes before the look-ups: a change between the two must end the wait.
+	catalogChanged := b.node.CatalogChanged()
+	f.open(req, resp)
+	if err := f.readAll(ctx); err != nil {
+		return nil, err
+	}
+	wait := min(time.Duration(req.MaxWaitMillis)*time.Millisecond, maxFetchWait)
+	if len(f.parts) > maxWatched {
+		wait = min(wait, watchGap)
+	}
+	if f.enough(req) || wait <= 0 {
+		return resp, nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	w := waiter{timeout: timer.C, catalog: catalogChanged, done: ctx.Done()}
+	for !f.enough(req) {
+		i := w.wait(f.parts)
+		if i < 0 {
+			break // time is up, the client left, or topics changed, which its next request will meet
+		}
+		f.look(&f.parts[i])
+	}
+	return resp, f.readStale(ctx)
+}
+
+func (f *fetch) enough(req *kmsg.FetchRequest) bool {
+	return f.settled || f.left <= 0 || f.found+f.more >= int(req.MinBytes)
+}
+
+// open resolves topics and partitions, and answers those that cannot be read.
+func (f *fetch) open(req *kmsg.FetchRequest, resp *kmsg.FetchResponse) {
+	count := 0
+	for i := range req.Topics {
+		count += len(req.Topics[i].Partitions)
+	}
+	f.parts = make([]fetchPart, 0, count)
+	f.settled = count == 0
+	resp.Topics = make([]kmsg.FetchResponseTopic, len(req.Topics))
+	for i := range req.Topics {
+		rt, st := &req.Topics[i], &resp.Topics[i]
+		st.Default()
+		st.Topic, st.TopicID = rt.Topic, rt.TopicID
+		st.Partitions = make([]kmsg.FetchResponseTopicPartition, len(rt.Partitions))
+		t, topicErr := f.b.topic(rt.Topic, rt.TopicID, req.Version >= 13)
+		for j := range rt.Partitions {
+			rp, sp := &rt.Partitions[j], &st.Partitions[j]
+			sp.Default()
+			sp.Partition = rp.Partition
+			sp.HighWatermark, sp.LastStableOffset, sp.LogStartOffset = -1, -1, -1
+			sp.PreferredReadReplica = -1
+			sp.RecordBatches = []byte{}
+			p := fetchPart{req: rp, resp: sp}
+			err := topicErr
+			if err == nil {
+				err = f.openPart(&p, t)
+			}
+			if err != nil {
+				f.refuse(&p, err)
+			}
+			f.parts = append(f.parts, p)
+		}
+	}
+}
+
+func (f *fetch) refuse(p *fetchPart, err error) {
+	p.log = nil
+	p.resp.ErrorCode = errorCode(err)
+	p.resp.RecordBatches = []byte{}
+	f.settled = true
+}
+
+func (f *fetch) openPart(p *fetchPart, t *cluster.Topic) error {
+	replica, epoch, err := f.b.leading(t, p.req.Partition)
+	if err != nil {
+		return err
+	}
+	if err := checkEpoch(p.req.CurrentLeaderEpoch, epoch); err != nil {
+		p.resp.CurrentLeader.LeaderID, p.resp.CurrentLeader.LeaderEpoch = f.b.node.ID(), epoch
+		return err
+	}
+	p.log = replica.Log()
+	if p.req.LastFetchedEpoch < 0 {
+		return nil
+	}
+	// The client's last batch must lie on our history.
+	last, end := p.log.EpochEnd(p.req.LastFetchedEpoch)
+	switch {
+	case last < 0 || end < 0:
+		return kerr.OffsetOutOfRange
+	case last < p.req.LastFetchedEpoch || end < p.req.FetchOffset:
+		p.resp.DivergingEpoch.Epoch, p.resp.DivergingEpoch.EndOffset = last, end
+		m := p.log.Marks()
+		p.marks(m)
+		p.log, f.settled = nil, true
+	}
+	return nil
+}
+
+func (p *fetchPart) marks(m log.Marks) {
+	p.resp.HighWatermark, p.resp.LastStableOffset, p.resp.LogStartOffset = m.HighWatermark, m.LastStable, m.LogStart
+}
+
+// readAll reads the partitions in the order that the client gave: it puts those it is short of first.
+func (f *fetch) readAll(ctx context.Context) error {
+	for i := range f.parts {
+		if f.parts[i].log == nil {
+			continue
+		}
+		if err := f.read(ctx, &f.parts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look takes note of a partition whose offsets moved. Reading waits until there is enough, so that a
+// client that asks for large responses does not have the same records read at every append.
+func (f *fetch) look(p *fetchPart) {
+	p.changed = p.log.Changed()
+	m := p.log.Marks()
+	end := readable(m, f.iso)
+	if end == p.seen && m.LogStart <= p.req.FetchOffset {
+		return // an append that is not committed yet
+	}
+	p.seen, p.stale = end, true
+	size := p.log.Bytes()
+	f.more += int(max(size-p.bytes, 1))
+	p.bytes = size
+	f.settled = f.settled || m.LogStart > p.req.FetchOffset
+}
+
+// readStale reads the partitions that have more than the response holds.
+func (f *fetch) readStale(ctx context.Context) error {
+	for i := range f.parts {
+		p := &f.parts[i]
+		if !p.stale || p.log == nil {
+			continue
+		}
+		f.found -= len(p.resp.RecordBatches)
+		f.left += len(p.resp.RecordBatches)
+		p.resp.RecordBatches, p.resp.AbortedTransactions = []byte{}, nil
+		f.giveBack(p.charge)
+		p.charge = 0
+		if err := f.read(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read adds a partition's records to the response.
+func (f *fetch) read(ctx context.Context, p *fetchPart) error {
+	p.changed = p.log.Changed() // before reading, so that no change is missed
+	p.stale, p.bytes = false, p.log.Bytes()
+	want := min(int(p.req.PartitionMaxBytes), f.left)
+	if want <= 0 && f.found > 0 {
+		m := p.log.Marks()
+		p.marks(m)
+		p.seen = readable(m, f.iso)
+		return nil
+	}
+	// At the end there is nothing to reserve for, and most partitions of most requests are there.
+	if m := p.log.Marks(); p.req.FetchOffset == readable(m, f.iso) {
+		p.marks(m)
+		p.seen = p.req.FetchOffset
+		return nil
+	}
+	reserve, err := f.reserve(ctx, int64(want))
+	if err != nil {
+		return err
+	}
+	if reserve == 0 { // no room, but the response has records
+		f.left = 0
+		p.marks(p.log.Marks())
+		return nil
+	}
+	want = int(min(int64(want), reserve))
+	// A batch larger than every bound still goes out alone, or the client could never pass it.
+	res, err := p.log.Read(p.req.FetchOffset, want, f.found == 0, f.iso)
+	f.reserved += reserve
+	p.charge = min(reserve, int64(len(res.Batches))) // a batch beyond its bound is not charged for the rest
+	f.giveBack(reserve - p.charge)
+	if err != nil {
+		if errors.Is(err, log.ErrOffsetOutOfRange) {
+			p.marks(p.log.Marks())
+		}
+		f.refuse(p, err)
+		return nil
+	}
+	p.marks(res.Marks)
+	p.seen = readable(res.Marks, f.iso)
+	if len(res.Batches) == 0 {
+		return nil
+	}
+	p.resp.RecordBatches = res.Batches
+	f.found += len(res.Batches)
+	f.left -= len(res.Batches)
+	if f.iso == log.ReadCommitted {
+		p.resp.AbortedTransactions = make([]kmsg.FetchResponseTopicPartitionAbortedTransaction, len(res.Aborted))
+		for i, a := range res.Aborted {
+			t := &p.resp.AbortedTransactions[i]
+			t.Default()
+			t.ProducerID, t.FirstOffset = a.ProducerID, a.FirstOffset
+		}
+	}
+	return nil
+}
+
+// reserve takes bytes for records (invariant 9). Only a response that is still empty waits for them.
+func (f *fetch) reserve(ctx context.Context, want int64) (int64, error) {
+	want = min(max(want, minFetchReserve), f.b.opts.FetchBytes)
+	if f.b.fetching.TryAcquire(want) {
+		return want, nil
+	}
+	if f.found > 0 {
+		return 0, nil
+	}
+	want = min(want, minFetchReserve)
+	return want, f.b.fetching.Acquire(ctx, want)
+}
+
+func (f *fetch) giveBack(n int64) {
+	f.reserved -= n
+	f.b.fetching.Release(n)
+}

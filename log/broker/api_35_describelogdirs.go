@@ -1,0 +1,68 @@
+package broker
+
+import (
+	"context"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/cluster"
+)
+
+// handleDescribeLogDirs reports the size of partitions; all are in the one data directory.
+func (b *Broker) handleDescribeLogDirs(_ context.Context, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.DescribeLogDirsRequest)
+	resp := req.ResponseKind().(*kmsg.DescribeLogDirsResponse)
+	dir := kmsg.NewDescribeLogDirsResponseDir()
+	dir.Dir = b.opts.DataDir
+	if b.opts.DiskSpace != nil {
+		dir.TotalBytes, dir.UsableBytes = b.opts.DiskSpace()
+	}
+	catalog := b.node.Catalog()
+	if req.Topics == nil {
+		for _, t := range sortedTopics(catalog) {
+			dir.Topics = append(dir.Topics, b.logDirTopic(t, nil))
+		}
+	}
+	for i := range req.Topics {
+		if t := catalog.Topics[req.Topics[i].Topic]; t != nil {
+			dir.Topics = append(dir.Topics, b.logDirTopic(t, req.Topics[i].Partitions))
+		}
+	}
+	resp.Dirs = append(resp.Dirs, dir)
+	return resp, nil
+}
+
+// logDirTopic sizes a topic's partitions; nil means all.
+func (b *Broker) logDirTopic(t *cluster.Topic, partitions []int32) kmsg.DescribeLogDirsResponseDirTopic {
+	dt := kmsg.NewDescribeLogDirsResponseDirTopic()
+	dt.Topic = t.Name
+	if partitions == nil {
+		for i := range t.Partitions {
+			partitions = append(partitions, int32(i))
+		}
+	}
+	for _, p := range partitions {
+		replica, err := b.node.Replica(t.Name, p)
+		if err != nil {
+			continue // not here: no entry, as for any partition of another node
+		}
+		dp := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
+		dp.Partition, dp.Size = p, replica.Log().Bytes()
+		dt.Partitions = append(dt.Partitions, dp)
+	}
+	return dt
+}
+
+func sortedTopics(c *cluster.Catalog) []*cluster.Topic {
+	names := make([]string, 0, len(c.Topics))
+	for name := range c.Topics {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	topics := make([]*cluster.Topic, len(names))
+	for i, name := range names {
+		topics[i] = c.Topics[name]
+	}
+	return topics
+}

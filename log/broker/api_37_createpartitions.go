@@ -1,0 +1,51 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// handleCreatePartitions adds partitions to topics. Every topic asked for is in the answer.
+func (b *Broker) handleCreatePartitions(ctx context.Context, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.CreatePartitionsRequest)
+	resp := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
+	ctx, cancel := withTimeout(ctx, req.TimeoutMillis)
+	defer cancel()
+	for i := range req.Topics {
+		rt := &req.Topics[i]
+		st := kmsg.NewCreatePartitionsResponseTopic()
+		st.Topic = rt.Topic
+		err := b.createPartitions(ctx, rt, req.ValidateOnly)
+		st.ErrorCode, st.ErrorMessage = errorCode(err), errorMessage(err)
+		resp.Topics = append(resp.Topics, st)
+	}
+	return resp, nil
+}
+
+func (b *Broker) createPartitions(ctx context.Context, rt *kmsg.CreatePartitionsRequestTopic, validateOnly bool) error {
+	t, err := b.topic(rt.Topic, zeroID, false)
+	if err != nil {
+		return err
+	}
+	have := int32(len(t.Partitions))
+	switch {
+	case t.Internal:
+		return refuse(kerr.InvalidTopicException, "topic "+t.Name+" holds the broker's own state")
+	case rt.Count <= have || rt.Count > maxPartitionsPerTopic:
+		return refuse(kerr.InvalidPartitions, fmt.Sprintf("topic %s has %d partitions; ask for %d to %d", t.Name, have, have+1, maxPartitionsPerTopic))
+	case rt.Assignment != nil && len(rt.Assignment) != int(rt.Count-have):
+		return refuse(kerr.InvalidReplicaAssignment, fmt.Sprintf("%d assignments for %d new partitions", len(rt.Assignment), rt.Count-have))
+	}
+	for i := range rt.Assignment {
+		if a := rt.Assignment[i].Replicas; len(a) != replicationFactor || a[0] != b.node.ID() {
+			return refuse(kerr.InvalidReplicaAssignment, fmt.Sprintf("the only broker to assign replicas to is %d", b.node.ID()))
+		}
+	}
+	if validateOnly {
+		return nil
+	}
+	return b.node.CreatePartitions(ctx, t.Name, rt.Count)
+}

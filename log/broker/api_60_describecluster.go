@@ -1,0 +1,33 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// endpointBrokers is the only kind of endpoint: controllers have no listener of their own.
+const endpointBrokers = 1
+
+// handleDescribeCluster names the brokers.
+func (b *Broker) handleDescribeCluster(_ context.Context, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.DescribeClusterRequest)
+	resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
+	resp.ClusterID, resp.ControllerID = b.node.ClusterID(), b.node.ID()
+	if req.Version >= 1 {
+		resp.EndpointType = req.EndpointType
+		if req.EndpointType != endpointBrokers {
+			err := refuse(kerr.UnsupportedEndpointType, "only brokers can be described")
+			resp.ErrorCode, resp.ErrorMessage = errorCode(err), errorMessage(err)
+			return resp, nil
+		}
+	}
+	me := kmsg.NewDescribeClusterResponseBroker()
+	me.NodeID, me.Host, me.Port = b.node.ID(), b.opts.AdvertisedHost, b.opts.AdvertisedPort
+	if b.opts.Rack != "" {
+		me.Rack = &b.opts.Rack
+	}
+	resp.Brokers = append(resp.Brokers, me)
+	return resp, nil
+}

@@ -1,0 +1,82 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log"
+)
+
+var zeroID [16]byte
+
+// topic finds a topic by name, or by id where the request's version has ids.
+func (b *Broker) topic(name string, id [16]byte, byID bool) (*cluster.Topic, error) {
+	catalog := b.node.Catalog()
+	if byID {
+		if t := catalog.ByID[id]; t != nil {
+			return t, nil
+		}
+		return nil, kerr.UnknownTopicID
+	}
+	if t := catalog.Topics[name]; t != nil {
+		return t, nil
+	}
+	return nil, kerr.UnknownTopicOrPartition
+}
+
+// leading returns the replica of a partition if this node leads it, and the leader's epoch.
+func (b *Broker) leading(t *cluster.Topic, partition int32) (*cluster.Replica, int32, error) {
+	if partition < 0 || int(partition) >= len(t.Partitions) {
+		return nil, -1, kerr.UnknownTopicOrPartition
+	}
+	r, err := b.node.Replica(t.Name, partition)
+	if err != nil {
+		return nil, -1, err
+	}
+	_, epoch, self := r.Leader()
+	if !self {
+		return nil, epoch, kerr.NotLeaderForPartition
+	}
+	return r, epoch, nil
+}
+
+// checkEpoch compares the leader epoch a client knows (-1: none) with ours.
+func checkEpoch(client, ours int32) error {
+	switch {
+	case client < 0 || client == ours:
+		return nil
+	case client < ours:
+		return kerr.FencedLeaderEpoch
+	}
+	return kerr.UnknownLeaderEpoch
+}
+
+// readable is the end of what a reader of an isolation level may see.
+func readable(m log.Marks, iso log.Isolation) int64 {
+	if iso == log.ReadCommitted {
+		return m.LastStable
+	}
+	return m.HighWatermark
+}
+
+// isolation reads a request's isolation level.
+func isolation(level int8) log.Isolation {
+	if level == 1 {
+		return log.ReadCommitted
+	}
+	return log.ReadUncommitted
+}
+
+// withTimeout bounds a controller operation by the time that the client waits for it.
+func withTimeout(ctx context.Context, millis int32) (context.Context, context.CancelFunc) {
+	if millis <= 0 {
+		millis = defaultAdminTimeoutMillis
+	}
+	return context.WithTimeout(ctx, time.Duration(millis)*time.Millisecond)
+}
+
+// defaultAdminTimeoutMillis applies where a client says no timeout.
+const defaultAdminTimeoutMillis = 30_000
