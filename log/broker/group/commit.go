@@ -1,0 +1,203 @@
+package group
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/rowtrail/rowtrail/log/broker/journal"
+)
+
+// CommitRequest stores offsets of a group.
+type CommitRequest struct {
+	Group                string
+	MemberID, InstanceID string
+	Generation           int32
+	Offsets              []Offset // AtMs is set here
+	// Producer, when not nil, makes them part of its transaction.
+	Producer *journal.Producer
+}
+
+// Commit handles OffsetCommit and TxnOffsetCommit: one code per offset.
+func (c *Coordinator) Commit(r CommitRequest, reply func([]int16)) {
+	codes := make([]int16, len(r.Offsets))
+	fill := func(code int16) {
+		for i := range codes {
+			if codes[i] == 0 {
+				codes[i] = code
+			}
+		}
+		reply(codes)
+	}
+	if r.Group == "" && r.Producer != nil {
+		fill(kerr.InvalidGroupID.Code)
+		return
+	}
+	c.on(r.Group, func(s *shard, code int16) {
+		if code == 0 {
+			code = s.mayCommit(r)
+		}
+		if code != 0 {
+			fill(code)
+			return
+		}
+		s.commit(r, codes, fill)
+	})
+}
+
+func (s *shard) mayCommit(r CommitRequest) int16 {
+	k := s.get(r.Group)
+	if k == nil {
+		if r.Generation >= 0 || r.MemberID != "" {
+			return kerr.IllegalGeneration.Code
+		}
+		return 0
+	}
+	return k.MayCommit(r.MemberID, r.InstanceID, r.Generation, r.Producer != nil, s.j.Now())
+}
+
+// commit writes the records. Invariant 1: the offsets count, and are answered, when they are committed.
+func (s *shard) commit(r CommitRequest, codes []int16, fill func(int16)) {
+	at := s.j.Now().UnixMilli()
+	offsets := make([]Offset, 0, len(r.Offsets))
+	records := make([]journal.Record, 0, len(r.Offsets))
+	for i, o := range r.Offsets {
+		if len(o.Metadata) > s.c.opts.MaxMetadataBytes {
+			codes[i] = kerr.OffsetMetadataTooLarge.Code
+			continue
+		}
+		o.AtMs = at
+		offsets = append(offsets, o)
+		records = append(records, offsetRecord(r.Group, o))
+	}
+	if len(records) == 0 {
+		fill(0)
+		return
+	}
+	// The group is looked up again afterwards: it may have been deleted, and what the log holds counts.
+	if r.Producer != nil {
+		pid := r.Producer.ID
+		s.j.WriteTxn(*r.Producer, records, func(_ int64, err error) {
+			if err == nil {
+				for _, o := range offsets {
+					s.pend(s.make(r.Group), pid, o)
+				}
+			}
+			fill(Code(err))
+		})
+		return
+	}
+	s.j.Write(records, func(_ int64, err error) {
+		if err == nil {
+			k := s.make(r.Group)
+			for _, o := range offsets {
+				k.offsets.Commit(o.TopicPartition, o.Committed)
+			}
+		}
+		fill(Code(err))
+	})
+}
+
+// EndTxn takes in a transaction marker that was committed to a partition of Topic.
+func (c *Coordinator) EndTxn(partition int32, pid int64, commit bool) {
+	if int(partition) >= len(c.shards) {
+		return
+	}
+	s := c.shards[partition]
+	s.j.Do(func(err error) {
+		if err == nil { // else the marker is found when the partition is loaded
+			s.end(pid, commit)
+		}
+	})
+}
+
+// Fetched is one answer of Fetch. Offset -1: none is committed.
+type Fetched struct {
+	TopicPartition
+	Committed
+	Code int16
+}
+
+// Fetch handles OffsetFetch; nil partitions mean all that the group has. With stable, offsets that a transaction is about
+// to change are answered with UNSTABLE_OFFSET_COMMIT.
+func (c *Coordinator) Fetch(group string, partitions []TopicPartition, stable bool, reply func(code int16, list []Fetched)) {
+	c.on(group, func(s *shard, code int16) {
+		if code != 0 {
+			reply(code, nil)
+			return
+		}
+		var offsets Offsets
+		if k := s.get(group); k != nil {
+			offsets = k.offsets
+		}
+		list, all := partitions, partitions == nil
+		if all {
+			list = offsets.All()
+		}
+		out := make([]Fetched, 0, len(list))
+		for _, tp := range list {
+			f := Fetched{TopicPartition: tp, Committed: Committed{Offset: -1, LeaderEpoch: -1}}
+			switch c, found, pending := offsets.Get(tp); {
+			case pending && stable:
+				f.Code = kerr.UnstableOffsetCommit.Code
+			case found:
+				f.Committed = c
+			case all:
+				continue
+			}
+			out = append(out, f)
+		}
+		reply(0, out)
+	})
+}
+
+// expire deletes offsets past their retention, and groups that have nothing left.
+func (s *shard) expire(now time.Time) {
+	for id, k := range s.groups {
+		if k.State() != Empty {
+			continue
+		}
+		keep := now.Add(-s.c.opts.OffsetsRetention)
+		var gone []TopicPartition
+		switch {
+		case k.ProtocolType() == "":
+			gone = k.offsets.Expired(keep.UnixMilli())
+		case k.StateSince().Before(keep):
+			// A group with members commits as it likes; its offsets age from when the last one left.
+			gone = k.offsets.Expired(keep.UnixMilli())
+		}
+		if len(gone) > 0 {
+			s.tombstone(id, gone, func(int16) {})
+		} else if k.offsets.Blank() && len(k.pending) == 0 && s.j.Now().Sub(k.StateSince()) > s.c.opts.ExpiryInterval {
+			s.forget(k, func(int16) {})
+		}
+	}
+}
+
+// tombstone deletes offsets.
+func (s *shard) tombstone(group string, list []TopicPartition, reply func(int16)) {
+	records := make([]journal.Record, 0, len(list))
+	for _, tp := range list {
+		records = append(records, journal.Record{Key: offsetKey(group, tp)})
+	}
+	s.j.Write(records, func(_ int64, err error) {
+		if k := s.get(group); k != nil && err == nil {
+			for _, tp := range list {
+				k.offsets.Delete(tp)
+			}
+		}
+		reply(Code(err))
+	})
+}
+
+// forget deletes a group and all it has.
+func (s *shard) forget(k *kept, reply func(int16)) {
+	var records []journal.Record
+	for _, o := range k.offsets.Committed() {
+		records = append(records, journal.Record{Key: offsetKey(k.ID, o.TopicPartition)})
+	}
+	records = append(records, journal.Record{Key: groupKey(k.ID)})
+	k.Kill()
+	delete(s.groups, k.ID)
+	s.j.Stage(records, func(_ int64, err error) { reply(Code(err)) })
+}

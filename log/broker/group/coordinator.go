@@ -1,0 +1,210 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+	"unicode/utf16"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker/journal"
+)
+
+// Topic is where groups are kept, and DefaultPartitions how many coordinators share the work.
+const (
+	Topic             = "__consumer_offsets"
+	DefaultPartitions = 8
+)
+
+// Options configure a Coordinator. Zero values take the defaults named here.
+type Options struct {
+	Limits
+	Logger           *slog.Logger
+	Now              func() time.Time
+	NewID            func() string // the random part of member ids
+	MaxMetadataBytes int           // metadata of one committed offset. Default 4096
+	// OffsetsRetention is how long the offsets of a group without members are kept. Default 7 days.
+	OffsetsRetention time.Duration
+	ExpiryInterval   time.Duration // between looks for expired offsets. Default 10 min
+	RolloverBytes    int64         // see journal.Options
+}
+
+func (o Options) withDefaults() Options {
+	o.Limits = o.Limits.withDefaults()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = newID
+	}
+	if o.MaxMetadataBytes <= 0 {
+		o.MaxMetadataBytes = 4096
+	}
+	if o.OffsetsRetention <= 0 {
+		o.OffsetsRetention = 7 * 24 * time.Hour
+	}
+	if o.ExpiryInterval <= 0 {
+		o.ExpiryInterval = 10 * time.Minute
+	}
+	return o
+}
+
+// Coordinator owns the groups of a set of partitions. Its methods answer through a function, called once from any
+// goroutine, that must not block.
+type Coordinator struct {
+	opts   Options
+	shards []*shard
+}
+
+// New returns a coordinator over the partitions of Topic, in order.
+func New(opts Options, partitions []journal.Partition) *Coordinator {
+	c := &Coordinator{opts: opts.withDefaults()}
+	for i, p := range partitions {
+		s := &shard{c: c}
+		s.j = journal.New(journal.Options{Partition: p, Name: fmt.Sprintf("%s-%d", Topic, i), Fold: s,
+			Logger: c.opts.Logger, Now: c.opts.Now, RolloverBytes: c.opts.RolloverBytes})
+		c.shards = append(c.shards, s)
+	}
+	return c
+}
+
+// Run drives the coordinator until ctx ends.
+func (c *Coordinator) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, s := range c.shards {
+		wg.Go(func() { s.j.Run(ctx) })
+	}
+	wg.Wait()
+}
+
+// PartitionFor is the partition of Topic that keeps a group: Java's String.hashCode, as Kafka has it.
+func (c *Coordinator) PartitionFor(group string) int32 { return PartitionFor(group, len(c.shards)) }
+
+// PartitionFor maps a coordinator key to one of n partitions.
+func PartitionFor(key string, n int) int32 {
+	h := int32(0)
+	for _, u := range utf16.Encode([]rune(key)) {
+		h = 31*h + int32(u)
+	}
+	return (h & 0x7fffffff) % int32(n)
+}
+
+// Serving reports whether the group's partition is loaded, as a protocol code.
+func (c *Coordinator) Serving(group string) int16 { return Code(c.shard(group).j.Serving()) }
+
+func (c *Coordinator) shard(group string) *shard { return c.shards[c.PartitionFor(group)] }
+
+// on runs f on the group's shard; code is not 0 when it cannot be had.
+func (c *Coordinator) on(group string, f func(s *shard, code int16)) {
+	s := c.shard(group)
+	s.j.Do(func(err error) {
+		if err != nil {
+			f(nil, Code(err))
+			return
+		}
+		f(s, 0)
+	})
+}
+
+// Code is the protocol's word for an error of the journal or the log.
+func Code(err error) int16 {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, journal.ErrLoading):
+		return kerr.CoordinatorLoadInProgress.Code
+	case errors.Is(err, journal.ErrNotLeader), errors.Is(err, log.ErrNotLeader):
+		return kerr.NotCoordinator.Code
+	case errors.Is(err, log.ErrInvalidProducerEpoch):
+		return kerr.InvalidProducerEpoch.Code
+	case errors.Is(err, log.ErrInvalidTxnState):
+		return kerr.InvalidTxnState.Code
+	case errors.Is(err, log.ErrTooLarge):
+		return kerr.InvalidCommitOffsetSize.Code
+	default:
+		return kerr.CoordinatorNotAvailable.Code
+	}
+}
+
+// Join handles JoinGroup.
+func (c *Coordinator) Join(group string, r JoinRequest, reply func(JoinResult)) {
+	if group == "" {
+		reply(JoinResult{Code: kerr.InvalidGroupID.Code, MemberID: r.MemberID, Generation: -1})
+		return
+	}
+	c.on(group, func(s *shard, code int16) {
+		if code == 0 && s.get(group) == nil && r.MemberID != "" {
+			code = kerr.UnknownMemberID.Code
+		}
+		if code != 0 {
+			reply(JoinResult{Code: code, MemberID: r.MemberID, Generation: -1})
+			return
+		}
+		k := s.make(group)
+		k.Join(r, s.j.Now(), reply)
+		s.schedule(k)
+	})
+}
+
+// Sync handles SyncGroup.
+func (c *Coordinator) Sync(group string, r SyncRequest, reply func(SyncResult)) {
+	c.on(group, func(s *shard, code int16) {
+		if code == 0 && s.get(group) == nil {
+			code = kerr.UnknownMemberID.Code
+		}
+		if code != 0 {
+			reply(SyncResult{Code: code})
+			return
+		}
+		k := s.get(group)
+		k.Sync(r, s.j.Now(), reply)
+		s.schedule(k)
+	})
+}
+
+// Heartbeat handles Heartbeat.
+func (c *Coordinator) Heartbeat(group, memberID, instanceID string, generation int32, reply func(code int16)) {
+	c.on(group, func(s *shard, code int16) {
+		if code == 0 {
+			code = kerr.UnknownMemberID.Code
+			if k := s.get(group); k != nil {
+				code = k.Heartbeat(memberID, instanceID, generation, s.j.Now())
+			}
+		}
+		reply(code)
+	})
+}
+
+// Leaver names a member that leaves.
+type Leaver struct{ MemberID, InstanceID string }
+
+// Leave handles LeaveGroup: one code per leaver, or one for all.
+func (c *Coordinator) Leave(group string, list []Leaver, reply func(code int16, each []int16)) {
+	c.on(group, func(s *shard, code int16) {
+		if code != 0 {
+			reply(code, nil)
+			return
+		}
+		each := make([]int16, len(list))
+		k := s.get(group)
+		for i, l := range list {
+			if k == nil {
+				each[i] = kerr.UnknownMemberID.Code
+				continue
+			}
+			each[i] = k.Leave(l.MemberID, l.InstanceID, s.j.Now())
+		}
+		if k != nil {
+			s.schedule(k)
+		}
+		reply(0, each)
+	})
+}

@@ -1,0 +1,194 @@
+package group
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// newID returns 16 random bytes as text.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Describe handles DescribeGroups for one group; a group that is not known is Dead.
+func (c *Coordinator) Describe(group string, reply func(code int16, d Description)) {
+	c.on(group, func(s *shard, code int16) {
+		d := Description{Group: group, State: Dead}
+		if code == 0 {
+			if k := s.get(group); k != nil {
+				d = k.Describe()
+			}
+		}
+		reply(code, d)
+	})
+}
+
+// Listed is a group in a list.
+type Listed struct {
+	Group, ProtocolType string
+	State               State
+}
+
+// List handles ListGroups. Partitions that this node does not coordinate are left out; while one is loading the code
+// says so.
+func (c *Coordinator) List(reply func(code int16, list []Listed)) {
+	var list []Listed
+	c.each(func(s *shard) {
+		for id, k := range s.groups {
+			list = append(list, Listed{id, k.ProtocolType(), k.State()})
+		}
+	}, func(code int16) {
+		slices.SortFunc(list, func(a, b Listed) int { return strings.Compare(a.Group, b.Group) })
+		reply(code, list)
+	})
+}
+
+// each runs visit on every shard, one at a time, then done.
+func (c *Coordinator) each(visit func(*shard), done func(code int16)) {
+	var mu sync.Mutex
+	left, code := len(c.shards), int16(0)
+	for _, s := range c.shards {
+		s.j.Do(func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch e := Code(err); {
+			case err == nil:
+				visit(s)
+			case e != kerr.NotCoordinator.Code:
+				code = e
+			}
+			if left--; left == 0 {
+				done(code)
+			}
+		})
+	}
+}
+
+// Delete handles DeleteGroups for one group.
+func (c *Coordinator) Delete(group string, reply func(code int16)) {
+	c.on(group, func(s *shard, code int16) {
+		if code != 0 {
+			reply(code)
+			return
+		}
+		k := s.get(group)
+		switch {
+		case k == nil:
+			reply(kerr.GroupIDNotFound.Code)
+		case k.State() != Empty || len(k.offsets.pending) > 0: // a transaction that commits offsets uses it, too
+			reply(kerr.NonEmptyGroup.Code)
+		default:
+			s.forget(k, reply)
+		}
+	})
+}
+
+// DeleteOffsets handles OffsetDelete: one code per partition, or one for all.
+func (c *Coordinator) DeleteOffsets(group string, list []TopicPartition, reply func(code int16, each []int16)) {
+	c.on(group, func(s *shard, code int16) {
+		if code == 0 && s.get(group) == nil {
+			code = kerr.GroupIDNotFound.Code
+		}
+		if code != 0 {
+			reply(code, nil)
+			return
+		}
+		k := s.get(group)
+		subscribed, known := k.subscribed()
+		if k.State() != Empty && !known {
+			reply(kerr.NonEmptyGroup.Code, nil)
+			return
+		}
+		each := make([]int16, len(list))
+		var gone []TopicPartition
+		for i, tp := range list {
+			if subscribed[tp.Topic] {
+				each[i] = kerr.GroupSubscribedToTopic.Code
+				continue
+			}
+			if _, found, _ := k.offsets.Get(tp); found {
+				gone = append(gone, tp)
+			}
+		}
+		if len(gone) == 0 {
+			reply(0, each)
+			return
+		}
+		s.tombstone(group, gone, func(code int16) { reply(code, each) })
+	})
+}
+
+// subscribed are the topics that a consumer group's members read; known is false when their metadata
+// cannot tell.
+func (g *Group) subscribed() (topics map[string]bool, known bool) {
+	if len(g.members) == 0 {
+		return nil, true
+	}
+	if g.protocolType != "consumer" {
+		return nil, false
+	}
+	topics = map[string]bool{}
+	for _, m := range g.members {
+		for _, p := range m.protocols {
+			var meta kmsg.ConsumerMemberMetadata
+			if err := meta.ReadFrom(p.Metadata); err != nil {
+				return nil, false
+			}
+			for _, t := range meta.Topics {
+				topics[t] = true
+			}
+		}
+	}
+	return topics, true
+}
+
+// ForgetTopics deletes the offsets of deleted topics: a new topic of that name starts from nothing.
+func (c *Coordinator) ForgetTopics(gone func(topic string) bool) {
+	for _, s := range c.shards {
+		s.j.Do(func(err error) {
+			if err != nil {
+				return
+			}
+			for id, k := range s.groups {
+				var list []TopicPartition
+				for _, o := range k.offsets.Committed() {
+					if gone(o.Topic) {
+						list = append(list, o.TopicPartition)
+					}
+				}
+				if len(list) > 0 {
+					s.tombstone(id, list, func(int16) {})
+				}
+			}
+		})
+	}
+}
+
+// Lag is one group's committed offset of one partition; the reader of metrics adds the partition's end.
+type Lag struct {
+	Group, Topic string
+	Partition    int32
+	Committed    int64
+	Members      int
+	State        State
+}
+
+// Lags lists every committed offset of the groups that are coordinated here.
+func (c *Coordinator) Lags(reply func([]Lag)) {
+	var list []Lag
+	c.each(func(s *shard) {
+		for id, k := range s.groups {
+			for _, o := range k.offsets.Committed() {
+				list = append(list, Lag{id, o.Topic, o.Partition, o.Offset, k.Members(), k.State()})
+			}
+		}
+	}, func(int16) { reply(list) })
+}

@@ -1,0 +1,124 @@
+package group
+
+import (
+	"cmp"
+	"slices"
+)
+
+// TopicPartition names a partition.
+type TopicPartition struct {
+	Topic     string
+	Partition int32
+}
+
+func compare(a, b TopicPartition) int {
+	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+}
+
+// Committed is one committed offset as the client sent it.
+type Committed struct {
+	Offset      int64
+	LeaderEpoch int32 // -1: not told
+	Metadata    string
+	AtMs        int64 // when it was committed
+}
+
+// Offset is a partition with its committed offset.
+type Offset struct {
+	TopicPartition
+	Committed
+}
+
+// Offsets are one group's: committed, and pending in transactions. They change in log order only, so the fold of
+// the log and the running state agree (invariant 8).
+type Offsets struct {
+	committed map[TopicPartition]Committed
+	pending   map[int64]map[TopicPartition]Committed // by producer id
+}
+
+// Commit takes in a committed offset.
+func (o *Offsets) Commit(tp TopicPartition, c Committed) {
+	if o.committed == nil {
+		o.committed = map[TopicPartition]Committed{}
+	}
+	o.committed[tp] = c
+}
+
+// Delete takes in a tombstone.
+func (o *Offsets) Delete(tp TopicPartition) { delete(o.committed, tp) }
+
+// Pend takes in an offset that counts once its transaction is committed.
+func (o *Offsets) Pend(pid int64, tp TopicPartition, c Committed) {
+	if o.pending == nil {
+		o.pending = map[int64]map[TopicPartition]Committed{}
+	}
+	if o.pending[pid] == nil {
+		o.pending[pid] = map[TopicPartition]Committed{}
+	}
+	o.pending[pid][tp] = c
+}
+
+// End takes in the marker of a producer's transaction.
+func (o *Offsets) End(pid int64, commit bool) {
+	if commit {
+		for tp, c := range o.pending[pid] {
+			o.Commit(tp, c)
+		}
+	}
+	delete(o.pending, pid)
+}
+
+// Get returns a committed offset and whether a transaction is about to change it.
+func (o *Offsets) Get(tp TopicPartition) (c Committed, found, pending bool) {
+	c, found = o.committed[tp]
+	for _, m := range o.pending {
+		if _, ok := m[tp]; ok {
+			pending = true
+		}
+	}
+	return c, found, pending
+}
+
+// All lists what is committed or pending, in order.
+func (o *Offsets) All() []TopicPartition {
+	set := make(map[TopicPartition]struct{}, len(o.committed))
+	for tp := range o.committed {
+		set[tp] = struct{}{}
+	}
+	for _, m := range o.pending {
+		for tp := range m {
+			set[tp] = struct{}{}
+		}
+	}
+	list := make([]TopicPartition, 0, len(set))
+	for tp := range set {
+		list = append(list, tp)
+	}
+	slices.SortFunc(list, compare)
+	return list
+}
+
+// Committed lists the committed offsets, in order.
+func (o *Offsets) Committed() []Offset {
+	list := make([]Offset, 0, len(o.committed))
+	for tp, c := range o.committed {
+		list = append(list, Offset{tp, c})
+	}
+	slices.SortFunc(list, func(a, b Offset) int { return compare(a.TopicPartition, b.TopicPartition) })
+	return list
+}
+
+// Expired lists offsets last committed before a time, except those that a transaction is about to change.
+func (o *Offsets) Expired(beforeMs int64) []TopicPartition {
+	var list []TopicPartition
+	for tp, c := range o.committed {
+		if _, _, pending := o.Get(tp); c.AtMs < beforeMs && !pending {
+			list = append(list, tp)
+		}
+	}
+	slices.SortFunc(list, compare)
+	return list
+}
+
+// Blank: nothing is committed or pending.
+func (o *Offsets) Blank() bool { return len(o.committed) == 0 && len(o.pending) == 0 }
