@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-	"unicode/utf16"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -85,16 +84,9 @@ func (c *Coordinator) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// PartitionFor is the partition of Topic that keeps a group: Java's String.hashCode, as Kafka has it.
-func (c *Coordinator) PartitionFor(group string) int32 { return PartitionFor(group, len(c.shards)) }
-
-// PartitionFor maps a coordinator key to one of n partitions.
-func PartitionFor(key string, n int) int32 {
-	h := int32(0)
-	for _, u := range utf16.Encode([]rune(key)) {
-		h = 31*h + int32(u)
-	}
-	return (h & 0x7fffffff) % int32(n)
+// PartitionFor is the partition of Topic that keeps a group.
+func (c *Coordinator) PartitionFor(group string) int32 {
+	return journal.PartitionFor(group, len(c.shards))
 }
 
 // Serving reports whether the group's partition is loaded, as a protocol code.

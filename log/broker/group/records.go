@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -75,8 +76,8 @@ func (g *Group) restore(v *kmsg.GroupMetadataValue, now time.Time) error {
 		m := &member{id: mv.MemberID, clientID: mv.ClientID, clientHost: mv.ClientHost, seen: now,
 			session:    time.Duration(mv.SessionTimeoutMillis) * time.Millisecond,
 			rebalance:  time.Duration(mv.RebalanceTimeoutMillis) * time.Millisecond,
-			protocols:  []Protocol{{Name: *v.Protocol, Metadata: mv.Subscription}},
-			assignment: mv.Assignment}
+			protocols:  []Protocol{{Name: *v.Protocol, Metadata: bytes.Clone(mv.Subscription)}},
+			assignment: bytes.Clone(mv.Assignment)}
 		if mv.InstanceID != nil {
 			m.instance = *mv.InstanceID
 		}

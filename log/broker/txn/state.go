@@ -1,0 +1,234 @@
+package txn
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// State of a transactional id. The values are those of Kafka's records.
+type State int8
+
+const (
+	Empty State = iota
+	Ongoing
+	PrepareCommit
+	PrepareAbort
+	CompleteCommit
+	CompleteAbort
+	Dead // forgotten
+)
+
+func (s State) String() string {
+	return [...]string{"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead"}[s]
+}
+
+// TopicPartition names a partition.
+type TopicPartition struct {
+	Topic     string
+	Partition int32
+}
+
+func compare(a, b TopicPartition) int {
+	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+}
+
+// Producer is an instance's claim: its id and epoch.
+type Producer struct {
+	ID    int64
+	Epoch int16
+}
+
+const (
+	noProducer = -1
+	noEpoch    = -1
+	// lastEpoch is the last one handed out; the one above it fences without being handed out.
+	lastEpoch = math.MaxInt16 - 1
+)
+
+// Txn is the state of one transactional id.
+type Txn struct {
+	ID      string
+	State   State
+	Current Producer
+	// Previous is the claim that Current replaced at the wish of the same instance (KIP-360), so that a retry of
+	// that wish finds its answer; -1, -1 when another instance took over.
+	Previous   Producer
+	Timeout    time.Duration
+	Partitions map[TopicPartition]struct{} // Invariant: empty in Empty, CompleteCommit and CompleteAbort
+	Started    time.Time                   // of the transaction; zero when there is none
+	Updated    time.Time
+}
+
+// Verdict is what a request comes to.
+type Verdict struct {
+	Code int16
+	// Write: the state has changed; the answer must wait until it is in the log.
+	Write bool
+	// Wait: a transaction of this id is being completed; ask again afterwards.
+	Wait bool
+}
+
+// newTxn is the state of an id that was never used.
+func newTxn(id string, now time.Time) *Txn {
+	return &Txn{ID: id, Current: Producer{noProducer, noEpoch}, Previous: Producer{noProducer, noEpoch},
+		Partitions: map[TopicPartition]struct{}{}, Updated: now}
+}
+
+func (t *Txn) completing() bool { return t.State == PrepareCommit || t.State == PrepareAbort }
+
+// Init handles InitProducerId. expected, when not nil, is the claim of an instance that continues itself. fresh
+// gives a producer id that was never used; it is called when one is needed.
+func (t *Txn) Init(expected *Producer, timeout time.Duration, fresh func() int64, now time.Time) Verdict {
+	if expected != nil && !t.continues(*expected) {
+		return Verdict{Code: kerr.ProducerFenced.Code}
+	}
+	switch {
+	case t.completing():
+		return Verdict{Wait: true}
+	case t.State == Ongoing:
+		// Invariant 3: the epoch rises before the abort, so the instance before can neither write nor commit.
+		t.fence(expected != nil, now)
+		return Verdict{Write: true, Wait: true}
+	}
+	if expected != nil && *expected != t.Current && t.Current.ID != noProducer && t.Current.Epoch <= lastEpoch {
+		return Verdict{} // a retry: the answer to the first try is still good
+	}
+	before := t.Current
+	if t.Current.ID == noProducer || t.Current.Epoch >= lastEpoch {
+		t.Current = Producer{fresh(), 0}
+	} else {
+		t.Current.Epoch++
+	}
+	t.Previous = Producer{noProducer, noEpoch}
+	if expected != nil {
+		t.Previous = before
+	}
+	t.State, t.Timeout, t.Updated, t.Started = Empty, timeout, now, time.Time{}
+	clear(t.Partitions)
+	return Verdict{Write: true}
+}
+
+// continues: the claim is the current one, or the one that it replaced.
+func (t *Txn) continues(p Producer) bool {
+	return t.Current.ID == noProducer || p == t.Current || (p == t.Previous && t.Previous.ID != noProducer)
+}
+
+// fence aborts the open transaction under the next epoch.
+func (t *Txn) fence(same bool, now time.Time) {
+	t.Previous = Producer{noProducer, noEpoch}
+	if same {
+		t.Previous = t.Current
+	}
+	if t.Current.Epoch < math.MaxInt16 {
+		t.Current.Epoch++
+	}
+	t.State, t.Updated = PrepareAbort, now
+}
+
+// check compares a claim with the current one.
+func (t *Txn) check(p Producer) int16 {
+	switch {
+	case t.State == Dead || p.ID != t.Current.ID:
+		return kerr.InvalidProducerIDMapping.Code
+	case p.Epoch != t.Current.Epoch:
+		return kerr.ProducerFenced.Code
+	}
+	return 0
+}
+
+// Add handles AddPartitionsToTxn and AddOffsetsToTxn.
+func (t *Txn) Add(p Producer, list []TopicPartition, now time.Time) Verdict {
+	if code := t.check(p); code != 0 {
+		return Verdict{Code: code}
+	}
+	if t.completing() {
+		return Verdict{Wait: true}
+	}
+	changed := false
+	if t.State != Ongoing {
+		clear(t.Partitions)
+		t.State, t.Started, changed = Ongoing, now, true
+	}
+	for _, tp := range list {
+		if _, ok := t.Partitions[tp]; !ok {
+			t.Partitions[tp] = struct{}{}
+			changed = true
+		}
+	}
+	if changed {
+		t.Updated = now
+	}
+	return Verdict{Write: changed}
+}
+
+// End handles EndTxn.
+func (t *Txn) End(p Producer, commit bool, now time.Time) Verdict {
+	if code := t.check(p); code != 0 {
+		return Verdict{Code: code}
+	}
+	same := commit == (t.State == PrepareCommit || t.State == CompleteCommit)
+	switch t.State {
+	case Empty:
+		// Nothing was added under this epoch, so nothing can be lost by saying that it is done.
+		return Verdict{}
+	case Ongoing:
+		t.State = PrepareAbort
+		if commit {
+			t.State = PrepareCommit
+		}
+		t.Updated = now
+		return Verdict{Write: true}
+	case PrepareCommit, PrepareAbort:
+		if same {
+			return Verdict{Wait: true}
+		}
+	case CompleteCommit, CompleteAbort:
+		if same {
+			return Verdict{}
+		}
+	}
+	return Verdict{Code: kerr.InvalidTxnState.Code}
+}
+
+// Complete ends a transaction whose markers are all written.
+func (t *Txn) Complete(now time.Time) {
+	switch t.State {
+	case PrepareCommit:
+		t.State = CompleteCommit
+	case PrepareAbort:
+		t.State = CompleteAbort
+	default:
+		return
+	}
+	clear(t.Partitions)
+	t.Started, t.Updated = time.Time{}, now
+}
+
+// TimeOut aborts a transaction that has been open for longer than its producer asked for. The producer may still
+// continue under the next epoch by InitProducerId.
+func (t *Txn) TimeOut(now time.Time) Verdict {
+	if t.State != Ongoing || now.Before(t.Started.Add(t.Timeout)) {
+		return Verdict{}
+	}
+	t.fence(true, now)
+	return Verdict{Write: true}
+}
+
+// Idle: nothing has happened under this id since a time, and nothing is under way.
+func (t *Txn) Idle(since time.Time) bool {
+	return t.State != Ongoing && !t.completing() && t.Updated.Before(since)
+}
+
+// List is the partitions of the transaction, in order.
+func (t *Txn) List() []TopicPartition {
+	list := make([]TopicPartition, 0, len(t.Partitions))
+	for tp := range t.Partitions {
+		list = append(list, tp)
+	}
+	slices.SortFunc(list, compare)
+	return list
+}

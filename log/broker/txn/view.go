@@ -1,0 +1,132 @@
+package txn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// view is what Produce may know of open transactions without entering the loop: the partitions that are durably part
+// of one.
+type view struct {
+	mu   sync.RWMutex
+	open map[string]*openTxn
+}
+
+type openTxn struct {
+	producer   Producer
+	partitions map[TopicPartition]struct{}
+}
+
+func (v *view) reset() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.open = map[string]*openTxn{}
+}
+
+func (v *view) set(t *Txn) { v.add(t.ID, t.Current, t.List()) }
+
+func (v *view) add(id string, p Producer, list []TopicPartition) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	o := v.open[id]
+	if o == nil || o.producer != p {
+		o = &openTxn{producer: p, partitions: make(map[TopicPartition]struct{}, len(list))}
+		v.open[id] = o
+	}
+	for _, tp := range list {
+		o.partitions[tp] = struct{}{}
+	}
+}
+
+func (v *view) drop(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.open, id)
+}
+
+// Verify reports whether a partition is part of the producer's open transaction (KIP-890, part 1): a batch that comes late
+// must not open a transaction that nobody will end. It costs two look-ups in memory.
+func (c *Coordinator) Verify(id string, pid int64, epoch int16, topic string, partition int32) error {
+	s := c.shards[c.PartitionFor(id)]
+	if s.j.Serving() != nil {
+		return fmt.Errorf("verify transaction %q: its coordinator is not ready: %w", id, kerr.NotEnoughReplicas)
+	}
+	s.view.mu.RLock()
+	defer s.view.mu.RUnlock()
+	o := s.view.open[id]
+	switch {
+	case o == nil || o.producer.ID != pid:
+		return fmt.Errorf("verify transaction %q of producer %d: it is not open: %w", id, pid, kerr.InvalidTxnState)
+	case o.producer.Epoch != epoch:
+		return fmt.Errorf("verify transaction %q: epoch is %d, not %d: %w", id, o.producer.Epoch, epoch, kerr.InvalidProducerEpoch)
+	}
+	if _, ok := o.partitions[TopicPartition{topic, partition}]; !ok {
+		return fmt.Errorf("verify transaction %q: %s-%d was not added to it: %w", id, topic, partition, kerr.InvalidTxnState)
+	}
+	return nil
+}
+
+// Description is what DescribeTransactions and ListTransactions show.
+type Description struct {
+	ID         string
+	State      State
+	Producer   Producer
+	Timeout    time.Duration
+	Started    time.Time
+	Partitions []TopicPartition
+}
+
+func (t *Txn) describe() Description {
+	d := Description{ID: t.ID, State: t.State, Producer: t.Current, Timeout: t.Timeout, Started: t.Started}
+	if t.State == Ongoing || t.completing() {
+		d.Partitions = t.List()
+	}
+	return d
+}
+
+// Describe handles DescribeTransactions for one id.
+func (c *Coordinator) Describe(id string, reply func(code int16, d Description)) {
+	c.on(id, func(s *shard, code int16) {
+		d := Description{ID: id, State: Dead}
+		if code == 0 {
+			if k := s.txns[id]; k != nil && k.Current.ID != noProducer {
+				d = k.describe()
+			} else {
+				code = kerr.TransactionalIDNotFound.Code
+			}
+		}
+		reply(code, d)
+	})
+}
+
+// List handles ListTransactions; while a partition is loading the code says so.
+func (c *Coordinator) List(reply func(code int16, list []Description)) {
+	var mu sync.Mutex
+	var list []Description
+	left, all := len(c.shards), int16(0)
+	for _, s := range c.shards {
+		s.j.Do(func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch e := code(err); {
+			case err == nil:
+				for _, k := range s.txns {
+					if k.Current.ID != noProducer {
+						list = append(list, k.describe())
+					}
+				}
+			case e != kerr.NotCoordinator.Code:
+				all = e
+			}
+			if left--; left == 0 {
+				slices.SortFunc(list, func(a, b Description) int { return strings.Compare(a.ID, b.ID) })
+				reply(all, list)
+			}
+		})
+	}
+}
