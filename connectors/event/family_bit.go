@@ -1,0 +1,63 @@
+package event
+
+import "strconv"
+
+// newBitCodec: bit(1) is a boolean, longer ones are bytes.
+func newBitCodec(modifier int32) codec {
+	if modifier <= 1 {
+		return boolCodec{yes: "1", no: "0"}
+	}
+	return &bitsCodec{length: int(modifier)}
+}
+
+// bitsCodec carries bit(n) as Debezium's Bits: the last bit of the text is the lowest of the first byte.
+type bitsCodec struct {
+	length int
+	buf    []byte
+}
+
+func (c *bitsCodec) encode(dst, text []byte) ([]byte, error) {
+	if len(text) != c.length {
+		return dst, errNotCanonical
+	}
+	c.buf = c.buf[:0]
+	for range (c.length + 7) / 8 {
+		c.buf = append(c.buf, 0)
+	}
+	for i := range c.length {
+		switch text[c.length-1-i] {
+		case '1':
+			c.buf[i/8] |= 1 << (i % 8)
+		case '0':
+		default:
+			return dst, errNotCanonical
+		}
+	}
+	return appendBase64(dst, c.buf), nil
+}
+
+func (c *bitsCodec) decode(s *scanner) ([]byte, error) {
+	b, err := s.str()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := s.base64(b, stdBase64)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) != (c.length+7)/8 {
+		return nil, errJSONValue
+	}
+	start := len(s.arena)
+	for i := c.length - 1; i >= 0; i-- {
+		s.arena = append(s.arena, '0'+raw[i/8]>>(i%8)&1)
+	}
+	return s.since(start), nil
+}
+
+func (*bitsCodec) unavailable(p placeholder) []byte { return appendBase64(nil, p.raw) }
+
+func (c *bitsCodec) connect() connectType {
+	return connectType{typ: "bytes", name: "io.debezium.data.Bits", version: 1,
+		params: []param{{"length", strconv.Itoa(c.length)}}}
+}

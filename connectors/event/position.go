@@ -1,0 +1,127 @@
+package event
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// PositionHeader is the record header that carries Position on every change record and tombstone.
+const PositionHeader = "rowtrail.position"
+
+// positionVersion is the first byte of a position. Readers of the fields up to CommitTime (snapshot views) rely on
+// version 1's layout: version, uvarint Commit, uvarint Order, uvarint CollectionOrder, varint CommitTime,
+// 8 bytes big-endian Schema, uvarint count of absent columns and the uvarint step to each from the one before.
+const positionVersion = 1
+
+// maxColumns bounds what a parsed position may allocate; Postgres has at most 1,600 columns, MySQL 4,096.
+const maxColumns = 1 << 16
+
+// ErrPosition tells that a position header is damaged or of a newer format.
+var ErrPosition = errors.New("malformed position header")
+
+// Position places a record in its source. Order and CollectionOrder count from 1 inside a source transaction, densely:
+// Order over all of its events, CollectionOrder over those of this table. A tombstone repeats its delete's numbers.
+// Order 0 marks an initial-load row; Commit is then the load's consistent point.
+type Position struct {
+	Commit          uint64 // Postgres commit LSN
+	Order           uint64
+	CollectionOrder uint64
+	CommitTime      int64    // microseconds since 1970 UTC; for the initial load, when its snapshot was taken
+	Schema          uint64   // Schema.ID
+	Absent          []uint16 // columns of the after image that are Absent, ascending
+}
+
+// Append writes the header's bytes.
+func (p Position) Append(dst []byte) []byte {
+	dst = append(dst, positionVersion)
+	dst = binary.AppendUvarint(dst, p.Commit)
+	dst = binary.AppendUvarint(dst, p.Order)
+	dst = binary.AppendUvarint(dst, p.CollectionOrder)
+	dst = binary.AppendVarint(dst, p.CommitTime)
+	dst = binary.BigEndian.AppendUint64(dst, p.Schema)
+	dst = binary.AppendUvarint(dst, uint64(len(p.Absent)))
+	last := uint16(0)
+	for _, c := range p.Absent {
+		dst = binary.AppendUvarint(dst, uint64(c-last))
+		last = c
+	}
+	return dst
+}
+
+// ParsePosition reads a header. Its result holds nothing of b.
+func ParsePosition(b []byte) (Position, error) { return ParsePositionInto(b, nil) }
+
+// ParsePositionInto is ParsePosition with room for Absent that the caller reuses.
+func ParsePositionInto(b []byte, absent []uint16) (Position, error) {
+	if len(b) == 0 {
+		return Position{}, fmt.Errorf("parse position: empty: %w", ErrPosition)
+	}
+	if b[0] != positionVersion {
+		return Position{}, fmt.Errorf("parse position: version %d, this build reads %d: %w", b[0], positionVersion, ErrPosition)
+	}
+	r := varintReader{b: b[1:], ok: true}
+	p := Position{Commit: r.uvarint(), Order: r.uvarint(), CollectionOrder: r.uvarint(), CommitTime: r.varint()}
+	p.Schema = r.uint64()
+	count := r.uvarint()
+	if !r.ok || count > maxColumns || count > uint64(len(r.b)) {
+		return Position{}, fmt.Errorf("parse position: truncated: %w", ErrPosition)
+	}
+	if count > 0 {
+		p.Absent = absent[:0]
+	}
+	column := uint64(0)
+	for i := range count {
+		step := r.uvarint()
+		column += step
+		if !r.ok || step >= maxColumns || column >= maxColumns || (i > 0 && step == 0) {
+			return Position{}, fmt.Errorf("parse position: absent columns: %w", ErrPosition)
+		}
+		p.Absent = append(p.Absent, uint16(column))
+	}
+	if len(r.b) != 0 {
+		return Position{}, fmt.Errorf("parse position: %d bytes left over: %w", len(r.b), ErrPosition)
+	}
+	return p, nil
+}
+
+type varintReader struct {
+	b  []byte
+	ok bool
+}
+
+func (r *varintReader) advance(n int) bool {
+	if n <= 0 {
+		r.ok = false
+		r.b = nil
+		return false
+	}
+	r.b = r.b[n:]
+	return true
+}
+
+func (r *varintReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if !r.advance(n) {
+		return 0
+	}
+	return v
+}
+
+func (r *varintReader) varint() int64 {
+	v, n := binary.Varint(r.b)
+	if !r.advance(n) {
+		return 0
+	}
+	return v
+}
+
+func (r *varintReader) uint64() uint64 {
+	if len(r.b) < 8 {
+		r.advance(-1)
+		return 0
+	}
+	v := binary.BigEndian.Uint64(r.b)
+	r.b = r.b[8:]
+	return v
+}

@@ -1,0 +1,95 @@
+package event
+
+// State of a column value. Invariant 6: Absent is not Null.
+type State uint8
+
+// States of a column value.
+const (
+	Absent State = iota // the source did not send it (unchanged TOAST, or not part of the old key)
+	Null
+	Text // Datum.Text holds the source's canonical text
+)
+
+// Datum is one column value in the source's text form under fixed session settings: DateStyle ISO, IntervalStyle postgres,
+// extra_float_digits 3, TimeZone UTC, bytea_output hex, lc_monetary C, client_encoding UTF8.
+type Datum struct {
+	State State
+	Text  []byte
+}
+
+// Row has one Datum per Schema column. A nil Row is absent as a whole (no before image).
+type Row []Datum
+
+// Op is a Debezium operation.
+type Op byte
+
+// Debezium's operations.
+const (
+	OpCreate   Op = 'c'
+	OpUpdate   Op = 'u'
+	OpDelete   Op = 'd'
+	OpRead     Op = 'r'
+	OpTruncate Op = 't'
+	OpMessage  Op = 'm'
+)
+
+// Kind is the encoder family of a column.
+type Kind string
+
+// Kinds. A type that is none of the others is KindText: its canonical text in a JSON string.
+const (
+	KindBool        Kind = "bool"
+	KindInt16       Kind = "int16"
+	KindInt32       Kind = "int32"
+	KindInt64       Kind = "int64"
+	KindOID         Kind = "oid"
+	KindFloat32     Kind = "float32"
+	KindFloat64     Kind = "float64"
+	KindNumeric     Kind = "numeric"
+	KindMoney       Kind = "money"
+	KindDate        Kind = "date"
+	KindTime        Kind = "time"
+	KindTimeTZ      Kind = "timetz"
+	KindTimestamp   Kind = "timestamp"
+	KindTimestampTZ Kind = "timestamptz"
+	KindInterval    Kind = "interval"
+	KindBytes       Kind = "bytes"
+	KindBit         Kind = "bit"
+	KindUUID        Kind = "uuid"
+	KindJSON        Kind = "json"
+	KindXML         Kind = "xml"
+	KindEnum        Kind = "enum"
+	KindHstore      Kind = "hstore"
+	KindLtree       Kind = "ltree"
+	KindTSVector    Kind = "tsvector"
+	KindArray       Kind = "array"
+	KindText        Kind = "text"
+)
+
+// Meta is what one event says about its place in the source.
+type Meta struct {
+	TsMs        int64        // processing time, ms
+	SourceTsUs  int64        // commit time, us since 1970
+	TxID        uint32       // 0: none
+	LSN         uint64       // of this change
+	LastCommit  uint64       // commit LSN of the previous transaction, for source.sequence; 0: none
+	Snapshot    string       // "" (as "false"), "true", "first", "last", ...
+	Origin      string       // "": none
+	OriginLSN   uint64       // 0: none
+	Transaction *Transaction // provide.transaction.metadata
+}
+
+// Transaction is the event's transaction block.
+type Transaction struct {
+	ID                          string
+	TotalOrder, CollectionOrder uint64
+}
+
+// Change is a decoded event with the values in the source's text form again.
+type Change struct {
+	Op            Op
+	Before, After Row // nil when the event has none
+	SourceTsMs    int64
+	LSN           uint64
+	TxID          uint32
+}
