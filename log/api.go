@@ -3,6 +3,18 @@ package log
 import (
 	"errors"
 	"log/slog"
+
+	"github.com/rowtrail/rowtrail/log/record"
+)
+
+// Bounds of what callers hand in (invariant 9).
+const (
+	// MaxCommitBytes and MaxCommitEntries bound what one Commit makes durable in a single transaction and sync. A
+	// larger Commit is made durable as several, in order, so that a crash leaves a prefix of each group's entries.
+	MaxCommitBytes   = 16 << 20
+	MaxCommitEntries = 1024
+	// MaxBatchBytes is the largest batch that can be stored, whatever a topic's max.message.bytes says.
+	MaxBatchBytes = 32 << 20
 )
 
 // GroupID names one Raft group, and so one partition log, within a cluster.
@@ -84,13 +96,15 @@ var (
 	ErrInvalidProducerEpoch = errors.New("producer epoch is fenced")
 	ErrInvalidTxnState      = errors.New("invalid transaction state")
 	ErrFencedCoordinator    = errors.New("transaction coordinator is fenced")
-	ErrCorrupt              = errors.New("corrupt record batch")
+	ErrCorrupt              = record.ErrCorrupt
 	ErrTooLarge             = errors.New("record batch is too large")
 	ErrDiskFull             = errors.New("data directory is below its free space watermark")
 	ErrNotLeader            = errors.New("not the leader of this partition")
 	ErrClosed               = errors.New("closed")
 	ErrLocked               = errors.New("data directory is in use")
 	ErrFormat               = errors.New("data directory has another format")
+	ErrCompacted            = errors.New("raft entry is below the first index")
+	ErrUnavailable          = errors.New("raft entry is above the last index")
 )
 
 // Options configure a Store.

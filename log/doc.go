@@ -1,2 +1,64 @@
-// Package log keeps partition logs in Badger.
+// Package log keeps partition logs in Badger: one Raft group's entries are one partition's record batches, stored once, as
+// the bytes that a Fetch returns. It knows neither network nor Raft: the cluster package drives it.
+//
+// # Shape
+//
+// Store is the database with its single writer; Partition is one log, a state machine without goroutines. What a partition
+// knows beside the batches is a fold of its applied entries (fold.go: offsets, leader epochs, producers, transactions,
+// sparse index), a pure type without I/O. In front of the fold, staging.go holds what is proposed and not yet applied, which
+// is what a producer's next batch is checked against. The one goroutine is the Store's keeper: free space, housekeeping
+// while the node is idle, value-log garbage collection.
+//
+// # Invariants enforced here
+//
+//   - 1 (acknowledged means durable): Commit returns after the sync; a failed sync stops the store.
+//   - 2 (order): an entry is stored only if it continues its log without a gap, in index and in offset.
+//   - 3 (exactly once in): producer epochs and sequences are checked in Stage.
+//   - 5 (whole transactions): the last stable offset and the aborted transactions of every read.
+//   - 8 (state is a fold): a checkpoint is the fold's encoding and may be deleted; equal logs give equal bytes.
+//   - 9 (bounded): the entries kept in memory, a Commit, the sparse index and every scan have named bounds.
+//
+// # Crash argument, one durable step at a time
+//
+// Badger writes a transaction in this order: values of at least valueThreshold bytes to the newest value-log file and
+// a sync of it; then all keys, small values and pointers to the memtable's log, closed by a record that ends the transaction,
+// and a sync of that. On opening, a memtable log is replayed up to its last complete transaction and the newest
+// value-log file is cut behind its last complete record. A full value-log file is synced before the next one is begun. So a
+// transaction is there as a whole or not at all, and a pointer never leads to a value that was not synced before it.
+// Neither holds with SyncWrites off plus DB.Sync, nor with WriteBatch, which splits; neither is used.
+//
+// Commit (entries, truncation, hard state): one transaction. Before it ends nothing is acknowledged; after it all is there.
+// Truncated entries go in the transaction that brings their successors. When a Commit is larger than a transaction may be,
+// it takes several, ordered so that each leaves a valid Raft log: the hard state before entries of its term, entries by
+// rising index, deletes of a truncated tail by falling index. A crash between two leaves a shorter log and nothing
+// acknowledged. Badger reports a failed sync of a value-log file only in its own log: badgerLogger turns that into a
+// failure of the store before the write returns.
+//
+// Hard state: written when term or vote change, in the transaction of the mutation that carries it, so a vote is durable
+// before it is answered. Its commit index is a lower bound: Raft delivers entries above it again, and
+// Apply passes over what a checkpoint has applied already.
+//
+// Checkpoint: the fold up to the applied index, in one key, in the same transaction as whatever Commit it rides on.
+// Applied entries are durable before they are applied, so a checkpoint never runs ahead of the entries. A crash before it
+// leaves the older one; opening then folds the keys behind it. One that is missing, damaged or of another version is rebuilt
+// from the horizon.
+//
+// Retention: the horizon (where the log starts, and what of the fold lies below it) and a checkpoint with the same horizon
+// go into one transaction, at the latest together with the first deletes below it. A crash before it brings back the
+// old start with all its entries. A crash between two portions of deletes leaves entries below the horizon: nothing reads
+// them, and opening the partition queues their deletion again.
+//
+// Value-log garbage collection: Badger writes the live values of a file again, synced, before it removes the file; a crash
+// in between leaves both copies. Deleted keys cannot come back from a removed file's copy since Badger 4.9.4.
+//
+// Drop: the intent (d|group) is durable in one transaction with the removal of hard state, horizon and checkpoint; deletes of
+// entries follow in portions and the intent goes last. A restart finds the intent and goes on. Before the intent is durable
+// a crash brings the whole group back, and its owner drops it again.
+//
+// Format and lock: the FORMAT file is written to the side, synced and renamed before the first database file exists, so a
+// directory without it is empty. The lock is the kernel's (flock) and ends with the process.
+//
+// Disk full: Badger writes through memory maps, where a full disk is a SIGBUS. New batches are refused at a watermark
+// (Options.MinFreeBytes), which leaves room for what is proposed already, transaction markers, retention and
+// Badger's own compaction and garbage collection, which free space again; below an eighth of it Commit refuses too.
 package log

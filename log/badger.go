@@ -1,0 +1,66 @@
+package log
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+)
+
+// Sizes of the database. They were measured together; see doc.go.
+const (
+	memTableSize     = 4 << 20
+	valueThreshold   = 1 << 10
+	valueLogFileSize = 64 << 20
+	baseTableSize    = 2 << 20
+	blockCacheSize   = 16 << 20
+	indexCacheSize   = 16 << 20
+)
+
+func badgerOptions(dir string, logger badger.Logger) badger.Options {
+	return badger.DefaultOptions(dir).
+		WithLogger(logger).
+		WithSyncWrites(true).
+		WithDetectConflicts(false).
+		WithNumVersionsToKeep(1).
+		WithCompression(options.None).
+		WithValueThreshold(valueThreshold).
+		WithValueLogFileSize(valueLogFileSize).
+		WithMemTableSize(memTableSize).
+		WithNumMemtables(3).
+		WithBaseTableSize(baseTableSize).
+		WithNumLevelZeroTables(1).
+		WithNumLevelZeroTablesStall(8).
+		WithNumCompactors(2).
+		WithBlockCacheSize(blockCacheSize).
+		WithIndexCacheSize(indexCacheSize).
+		WithMetricsEnabled(false)
+}
+
+// syncFailure is how Badger reports that a value-log file could not be synced. It acknowledges the write all the same,
+// so the store has to listen.
+const syncFailure = "while curlf sync"
+
+// badgerLogger passes on what Badger logs, and stops the store on a failed sync.
+type badgerLogger struct {
+	log   *slog.Logger
+	fatal func(error)
+}
+
+func (l *badgerLogger) Errorf(format string, args ...any) {
+	msg := strings.TrimSpace(fmt.Sprintf(format, args...))
+	if strings.Contains(format, syncFailure) {
+		// Invariant 1: this runs before the write is acknowledged, and Commit looks before it returns.
+		l.fatal(fmt.Errorf("sync value log: %s", msg))
+	}
+	l.log.Error("storage engine", "message", msg)
+}
+
+func (l *badgerLogger) Warningf(format string, args ...any) {
+	l.log.Warn("storage engine", "message", strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+func (l *badgerLogger) Infof(string, ...any)  {}
+func (l *badgerLogger) Debugf(string, ...any) {}

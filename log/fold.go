@@ -1,0 +1,133 @@
+package log
+
+import (
+	"math"
+	"sort"
+)
+
+// epochStart is the first entry of a leader's term.
+type epochStart struct {
+	term   uint64
+	index  uint64
+	offset int64
+}
+
+// horizon is where a partition's retained log starts.
+type horizon struct {
+	first    uint64 // index of the first retained entry
+	prevTerm uint64 // term of the entry before it
+	base     int64  // offset of the first retained entry
+	logStart int64  // first offset that readers may ask for; at or above base
+}
+
+// fold is a partition's state as a pure function of its applied entries (invariant 8). It does no I/O.
+type fold struct {
+	horizon   horizon
+	applied   uint64 // Invariant: horizon.first-1 <= applied
+	hwm       int64  // offset behind the last applied entry
+	bytes     int64  // of the applied batches that are retained
+	epochs    []epochStart
+	producers producerTable
+	txns      txnIndex
+	index     sparseIndex
+}
+
+func newFold() fold {
+	return fold{
+		horizon:   horizon{first: 1},
+		producers: producerTable{},
+		index:     sparseIndex{stride: 1},
+	}
+}
+
+// apply adds the next committed entry. f is nil for an entry without records.
+func (s *fold) apply(m *entryMeta, f *facts) {
+	if n := len(s.epochs); n == 0 || s.epochs[n-1].term != m.term {
+		s.epochs = append(s.epochs, epochStart{term: m.term, index: m.index, offset: m.base})
+	}
+	s.index.add(m)
+	s.applied = m.index
+	s.hwm = m.next()
+	if f == nil {
+		return
+	}
+	s.bytes += int64(m.size)
+	if f.producerID < 0 {
+		return
+	}
+	if f.control {
+		s.txns.end(f.producerID, f.last, f.commit)
+		s.producers.observe(f)
+		return
+	}
+	known := s.producers[f.producerID]
+	wasOpen := known != nil && known.txnFirst >= 0
+	if p := s.producers.observe(f); p.txnFirst >= 0 && !wasOpen {
+		s.txns.begin(p.id, p.txnFirst)
+	}
+}
+
+// lastStable is where read_committed readers stop: nothing at or above it has an undecided transaction below it.
+func (s *fold) lastStable() int64 {
+	if first, ok := s.txns.firstOpen(); ok {
+		return min(first, s.hwm)
+	}
+	return s.hwm
+}
+
+// epochEnd answers which epoch a follower or consumer of the given epoch shares with this log, and where it ends.
+func (s *fold) epochEnd(epoch int32) (int32, int64) {
+	if epoch < 0 || len(s.epochs) == 0 {
+		return -1, -1
+	}
+	i := sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].term > uint64(epoch) })
+	switch {
+	case i == len(s.epochs) && s.epochs[i-1].term < uint64(epoch):
+		return -1, -1 // an epoch that this log does not know yet
+	case i == len(s.epochs):
+		return epoch, s.hwm
+	case i == 0:
+		return epoch, s.epochs[0].offset
+	}
+	return epochOf(s.epochs[i-1].term), s.epochs[i].offset
+}
+
+// epochOf is a term as the protocol's leader epoch.
+func epochOf(term uint64) int32 { return int32(min(term, math.MaxInt32)) }
+
+// trim makes h the start of the log; removed is the size of what goes, maxTs the largest timestamp that is left in
+// the first stretch of the index.
+func (s *fold) trim(h horizon, removed, maxTs int64) {
+	if h.first > s.horizon.first {
+		s.bytes -= removed
+		s.index.trim(h.first, h.base, maxTs)
+		s.txns.trim(h.base)
+		i := sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].index > h.first })
+		if i > 0 {
+			s.epochs = append(s.epochs[:0], s.epochs[i-1:]...)
+			s.epochs[0].index, s.epochs[0].offset = h.first, h.base
+		}
+	}
+	s.horizon = h
+}
+
+// base is the fold just below the horizon: what a rebuild from the retained entries has to start from.
+func (s *fold) base() fold {
+	b := newFold()
+	b.horizon = s.horizon
+	b.applied = s.horizon.first - 1
+	b.hwm = s.horizon.base
+	b.index.stride = s.index.stride
+	for id, p := range s.producers {
+		if q, ok := p.below(s.horizon.base); ok {
+			b.producers[id] = &q
+		}
+	}
+	b.txns.open = s.txns.straddling(s.horizon.base)
+	for _, o := range b.txns.open {
+		if p := b.producers[o.producerID]; p != nil {
+			p.txnFirst = o.first
+		}
+	}
+	return b
+}

@@ -1,0 +1,80 @@
+package log
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Key spaces of the database. Group ids and indexes are big-endian, so that iteration follows Raft's order.
+const (
+	spaceCheckpoint byte = 'c' // c|group: the partition's fold up to its applied index
+	spaceDrop       byte = 'd' // d|group: the group is being deleted
+	spaceHorizon    byte = 'g' // g|group: where the retained log starts, and what of the fold lies below it
+	spaceHardState  byte = 'h' // h|group: Raft's vote
+	spaceLog        byte = 'l' // l|group|index|term|type|base|lastDelta|maxTs|size: one entry
+)
+
+const (
+	groupKeyLen = 1 + 8
+	logSeekLen  = groupKeyLen + 8
+	logKeyLen   = logSeekLen + 8 + 1 + 8 + 4 + 8 + 4
+)
+
+// entryMeta is all that a stored key tells about its entry, so that every index is rebuilt from keys alone.
+type entryMeta struct {
+	index, term uint64
+	typ         EntryType
+	base        int64 // EntryMeta: the offset that the next record gets
+	lastDelta   int32 // EntryMeta: -1
+	maxTs       int64 // EntryMeta: -1
+	size        int32
+}
+
+// next is the offset behind the entry.
+func (m *entryMeta) next() int64 { return m.base + int64(m.lastDelta) + 1 }
+
+func groupKey(space byte, id GroupID) []byte {
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, groupKeyLen), space), uint64(id))
+}
+
+func logSeekKey(id GroupID, index uint64) []byte {
+	k := make([]byte, 0, logSeekLen)
+	k = binary.BigEndian.AppendUint64(append(k, spaceLog), uint64(id))
+	return binary.BigEndian.AppendUint64(k, index)
+}
+
+func logKey(id GroupID, m *entryMeta) []byte {
+	be := binary.BigEndian
+	k := make([]byte, 0, logKeyLen)
+	k = be.AppendUint64(append(k, spaceLog), uint64(id))
+	k = be.AppendUint64(k, m.index)
+	k = be.AppendUint64(k, m.term)
+	k = append(k, byte(m.typ))
+	k = be.AppendUint64(k, uint64(m.base))
+	k = be.AppendUint32(k, uint32(m.lastDelta))
+	k = be.AppendUint64(k, uint64(m.maxTs))
+	return be.AppendUint32(k, uint32(m.size))
+}
+
+func groupOfKey(k []byte) (GroupID, error) {
+	if len(k) < groupKeyLen {
+		return 0, fmt.Errorf("%w: key %x is too short", ErrFormat, k)
+	}
+	return GroupID(binary.BigEndian.Uint64(k[1:])), nil
+}
+
+func parseLogKey(k []byte) (entryMeta, error) {
+	if len(k) != logKeyLen || k[0] != spaceLog {
+		return entryMeta{}, fmt.Errorf("%w: %x is not a log key", ErrFormat, k)
+	}
+	be := binary.BigEndian
+	return entryMeta{
+		index:     be.Uint64(k[9:]),
+		term:      be.Uint64(k[17:]),
+		typ:       EntryType(k[25]),
+		base:      int64(be.Uint64(k[26:])),
+		lastDelta: int32(be.Uint32(k[34:])),
+		maxTs:     int64(be.Uint64(k[38:])),
+		size:      int32(be.Uint32(k[46:])),
+	}, nil
+}

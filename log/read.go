@@ -1,0 +1,170 @@
+package log
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// readHints remember where reads ended, so that a sequential reader behind the tail needs no search.
+type readHints struct {
+	mu   sync.Mutex
+	at   [8]readHint
+	next int
+}
+
+// readHint says that the entry which holds offset has an index at or above index.
+type readHint struct {
+	offset int64
+	index  uint64
+}
+
+func (h *readHints) find(offset int64) (uint64, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, x := range h.at {
+		if x.offset == offset && x.index > 0 {
+			return x.index, true
+		}
+	}
+	return 0, false
+}
+
+// moved replaces the hint that a reader used, or the oldest one.
+func (h *readHints) moved(from int64, to readHint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, x := range h.at {
+		if x.index > 0 && x.offset == from {
+			h.at[i] = to
+			return
+		}
+	}
+	h.at[h.next] = to
+	h.next = (h.next + 1) % len(h.at)
+}
+
+func (p *Partition) endLocked(iso Isolation, m *Marks) int64 {
+	if iso == ReadCommitted {
+		return m.LastStable
+	}
+	return m.HighWatermark
+}
+
+// Read returns whole batches from the one that holds offset, up to maxBytes (but at least one batch
+// when minOne), below the isolation's end. At the end it returns no batches and no error.
+func (p *Partition) Read(offset int64, maxBytes int, minOne bool, iso Isolation) (ReadResult, error) {
+	p.mu.RLock()
+	res := ReadResult{Marks: p.marksLocked()}
+	if p.closed {
+		p.mu.RUnlock()
+		return res, ErrClosed
+	}
+	end := p.endLocked(iso, &res.Marks)
+	if offset < res.Marks.LogStart || offset > res.Marks.End {
+		p.mu.RUnlock()
+		return res, fmt.Errorf("read %d: %w: the log holds %d to %d", offset, ErrOffsetOutOfRange, res.Marks.LogStart, res.Marks.End)
+	}
+	if offset >= end {
+		p.mu.RUnlock()
+		return res, nil
+	}
+	if i, ok := p.recent.find(offset); ok {
+		defer p.mu.RUnlock()
+		p.readRecent(&res, i, end, maxBytes, minOne, iso)
+		return res, nil
+	}
+	lo, hi := p.fold.index.bracket(offset, p.fold.applied)
+	lo = max(lo, p.fold.horizon.first)
+	p.mu.RUnlock()
+	return res, p.readStored(&res, offset, end, lo, hi, maxBytes, minOne, iso)
+}
+
+// readRecent copies batches from memory, in one allocation.
+func (p *Partition) readRecent(res *ReadResult, from int, end int64, maxBytes int, minOne bool, iso Isolation) {
+	live := p.recent.live()[from:]
+	n, size := 0, 0
+	for ; n < len(live) && live[n].meta.base < end; n++ {
+		m := &live[n].meta
+		if m.typ == EntryBatch {
+			if !fits(size, int(m.size), maxBytes, minOne) {
+				break
+			}
+			size += int(m.size)
+		}
+	}
+	if size == 0 {
+		return
+	}
+	res.Batches = make([]byte, 0, size)
+	for i := range live[:n] {
+		if live[i].meta.typ == EntryBatch {
+			res.Batches = append(res.Batches, live[i].data...)
+		}
+	}
+	if iso == ReadCommitted {
+		res.Aborted = p.fold.txns.overlapping(live[0].meta.base, live[n-1].meta.next())
+	}
+}
+
+func fits(have, size, maxBytes int, minOne bool) bool {
+	return have+size <= maxBytes || have == 0 && minOne
+}
+
+// readStored reads batches from the database.
+func (p *Partition) readStored(
+	res *ReadResult, offset, end int64, lo, hi uint64, maxBytes int, minOne bool, iso Isolation,
+) error {
+	hinted := false
+	if index, ok := p.hints.find(offset); ok && index >= lo {
+		lo, hinted = index, true
+	}
+	first, next := int64(-1), readHint{}
+	err := p.store.view(func(txn *badger.Txn) error {
+		it := newLogIterator(txn, p.id)
+		defer it.close()
+		if hinted {
+			hi = lo
+		}
+		ok, err := it.find(offset, lo, hi)
+		for ; ok && err == nil && it.meta.base < end; ok, err = it.next() {
+			m := &it.meta
+			if m.typ != EntryBatch {
+				continue
+			}
+			if !fits(len(res.Batches), int(m.size), maxBytes, minOne) {
+				return nil
+			}
+			if first < 0 {
+				first = m.base
+			}
+			if err := it.value(func(b []byte) error {
+				res.Batches = append(res.Batches, b...)
+				return nil
+			}); err != nil {
+				return err
+			}
+			next = readHint{offset: m.next(), index: m.index + 1}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read group %d at offset %d: %w", p.id, offset, err)
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if offset < p.fold.horizon.base {
+		// Retention passed by, and with it went what tells aborted from committed data.
+		res.Batches, res.Marks = nil, p.marksLocked()
+		return fmt.Errorf("read %d: %w: the log starts at %d now", offset, ErrOffsetOutOfRange, res.Marks.LogStart)
+	}
+	if first < 0 {
+		return nil
+	}
+	if iso == ReadCommitted {
+		res.Aborted = p.fold.txns.overlapping(first, next.offset)
+	}
+	p.hints.moved(offset, next)
+	return nil
+}

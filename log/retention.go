@@ -1,0 +1,165 @@
+package log
+
+import (
+	"fmt"
+	"time"
+)
+
+// retainEntries bounds how many entries one call of Retain deletes.
+const retainEntries = 16 << 10
+
+// retireState is the part of the log between the horizon and what is still on disk.
+type retireState struct {
+	from, to uint64 // entries of [from, to) are to be deleted
+	moved    int64  // horizon moves that are not durable yet
+	front    frontBatch
+}
+
+// frontBatch is the first retained batch, kept so that most calls of Retain need no scan.
+type frontBatch struct {
+	index uint64 // 0: not known
+	meta  entryMeta
+}
+
+// retention is what a call of Retain goes by.
+type retention struct {
+	bytes    int64 // stored now
+	keep     int64 // 0: no limit
+	cutoff   int64 // timestamps below are too old
+	byTime   bool
+	logStart int64
+	limit    int64 // nothing that ends above is deleted
+	hwm      int64
+}
+
+// expired reports whether the batch m, at the start of the log, is to be deleted when removed bytes go before it.
+func (r *retention) expired(m *entryMeta, removed int64) bool {
+	if m.next() > r.limit || m.next() >= r.hwm {
+		return false // uncommitted, undecided, or the newest batch
+	}
+	return r.keep > 0 && r.bytes-removed-int64(m.size) >= r.keep ||
+		r.byTime && m.maxTs < r.cutoff ||
+		m.next() <= r.logStart
+}
+
+// Retain deletes whole batches from the start by size, time or a DeleteRecords request, never above the
+// high watermark, never a batch of an open transaction and never the newest batch. It returns the new log start, which is
+// durable with the next Commit; the deletes follow in bounded portions. It also forgets producers that were idle for a day.
+func (p *Partition) Retain(now time.Time) int64 {
+	p.mu.Lock()
+	p.idle.sweep(now, p.fold.producers, p.staging.ahead)
+	r := retention{
+		bytes: p.fold.bytes, keep: p.cfg.RetentionBytes,
+		byTime: p.cfg.RetentionMs > 0, cutoff: now.UnixMilli() - p.cfg.RetentionMs,
+		logStart: p.fold.horizon.logStart, limit: p.fold.lastStable(), hwm: p.fold.hwm,
+	}
+	h, applied, start := p.fold.horizon, p.fold.applied, r.logStart
+	known := p.retire.front.index == h.first
+	idle := p.closed || h.first > applied || known && !r.expired(&p.retire.front.meta, 0)
+	p.mu.Unlock()
+	if idle {
+		return start
+	}
+	cut, err := p.findCut(&r, h, applied)
+	if err != nil {
+		p.store.log.Error("retention is put off", "group", p.id, "error", err)
+		return start
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fold.horizon.first == h.first {
+		p.cutLocked(cut, applied)
+	}
+	return p.fold.horizon.logStart
+}
+
+// cut is what findCut decided: entries below h.first go.
+type cut struct {
+	h       horizon
+	removed int64
+	maxTs   int64 // largest timestamp in what is left of the stretch that h.first lies in, up to the applied entry
+	front   frontBatch
+}
+
+// findCut scans the keys from the horizon up to the first batch that stays.
+func (p *Partition) findCut(r *retention, h horizon, applied uint64) (cut, error) {
+	c := cut{h: h, maxTs: -1}
+	var pending int64
+	var stretchEnd uint64
+	n := 0
+	err := p.store.scanLog(p.id, h.first, func(m *entryMeta) bool {
+		if m.index > applied {
+			return false
+		}
+		if c.front.index == 0 {
+			if m.typ != EntryBatch {
+				return true
+			}
+			if n++; n <= retainEntries && r.expired(m, pending) {
+				pending += int64(m.size)
+				c.h.first, c.h.prevTerm, c.h.base = m.index+1, m.term, m.next()
+				c.removed = pending
+				return true
+			}
+			c.front = frontBatch{index: c.h.first, meta: *m}
+			stretchEnd = p.stretchEnd(c.h.first)
+		}
+		if m.index >= stretchEnd {
+			return false
+		}
+		c.maxTs = max(c.maxTs, m.maxTs)
+		return true
+	})
+	c.h.logStart = max(c.h.logStart, c.h.base)
+	return c, err
+}
+
+func (p *Partition) stretchEnd(index uint64) uint64 {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.fold.index.stretchEnd(index)
+}
+
+// cutLocked moves the horizon. scanned is the index up to which the cut knows timestamps.
+func (p *Partition) cutLocked(c cut, scanned uint64) {
+	if end := min(p.fold.index.stretchEnd(c.h.first)-1, p.fold.applied); end > scanned {
+		for i := scanned + 1; i <= end; i++ {
+			e := p.recent.at(i)
+			if e == nil {
+				return // the next call sees it
+			}
+			c.maxTs = max(c.maxTs, e.meta.maxTs)
+		}
+	}
+	p.retire.front = c.front
+	if c.h.first == p.fold.horizon.first {
+		return
+	}
+	c.h.logStart = max(c.h.logStart, p.fold.horizon.logStart)
+	p.fold.trim(c.h, c.removed, c.maxTs)
+	p.stored.trim(c.h.first)
+	p.retire.to = c.h.first
+	p.retire.moved++
+	p.store.markDue(p)
+	p.wakeLocked()
+}
+
+// DeleteRecordsBefore moves the log start up to an offset, at most to the high watermark, and returns the log start.
+// It is durable with the next Commit; Retain deletes what lies below.
+func (p *Partition) DeleteRecordsBefore(offset int64) (int64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.fold.horizon
+	switch {
+	case offset > p.fold.hwm || offset < 0:
+		return h.logStart, fmt.Errorf("delete records before %d: %w: the high watermark is %d", offset, ErrOffsetOutOfRange, p.fold.hwm)
+	case offset <= h.logStart:
+		return h.logStart, nil
+	}
+	h.logStart = offset
+	p.fold.trim(h, 0, 0)
+	p.retire.moved++
+	p.store.markDue(p)
+	p.wakeLocked()
+	return offset, nil
+}

@@ -1,0 +1,134 @@
+package log
+
+import (
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// logIterator walks one group's log keys in index order. Values are read only where asked for.
+type logIterator struct {
+	id   GroupID
+	it   *badger.Iterator
+	meta entryMeta // of the current entry
+	key  []byte    // seek buffer
+}
+
+func newLogIterator(txn *badger.Txn, id GroupID) logIterator {
+	opt := badger.DefaultIteratorOptions
+	opt.PrefetchValues = false
+	opt.Prefix = groupKey(spaceLog, id)
+	return logIterator{id: id, it: txn.NewIterator(opt)}
+}
+
+func (l *logIterator) close() { l.it.Close() }
+
+// seek moves to the first entry at or above index; false at the end.
+func (l *logIterator) seek(index uint64) (bool, error) {
+	l.it.Seek(logSeekKey(l.id, index))
+	return l.current()
+}
+
+func (l *logIterator) next() (bool, error) {
+	l.it.Next()
+	return l.current()
+}
+
+func (l *logIterator) current() (bool, error) {
+	if !l.it.Valid() {
+		return false, nil
+	}
+	var err error
+	l.meta, err = parseLogKey(l.it.Item().Key())
+	return err == nil, err
+}
+
+func (l *logIterator) value(f func([]byte) error) error {
+	return l.it.Item().Value(func(b []byte) error {
+		if len(b) != int(l.meta.size) {
+			return fmt.Errorf("%w: entry %d has %d bytes, its key says %d", ErrCorrupt, l.meta.index, len(b), l.meta.size)
+		}
+		return f(b)
+	})
+}
+
+// linearFrom is how short a range of indexes must be for walking it to be cheaper than more seeks.
+const linearFrom = 16
+
+// find moves to the batch that holds offset, whose index lies in [lo, hi]; false when there is none.
+func (l *logIterator) find(offset int64, lo, hi uint64) (bool, error) {
+	for hi > lo && hi-lo > linearFrom {
+		mid := lo + (hi-lo)/2
+		ok, err := l.seek(mid)
+		switch {
+		case err != nil:
+			return false, err
+		case ok && l.meta.index <= hi && l.meta.base <= offset:
+			lo = l.meta.index
+			if l.meta.next() > offset {
+				return true, nil
+			}
+		default:
+			hi = mid - 1
+		}
+	}
+	ok, err := l.seek(lo)
+	for ; ok && err == nil; ok, err = l.next() {
+		if l.meta.next() > offset {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// scanLog calls f for the keys of a group's entries from index on, until f returns false.
+func (s *Store) scanLog(id GroupID, from uint64, f func(m *entryMeta) bool) error {
+	return s.view(func(txn *badger.Txn) error {
+		it := newLogIterator(txn, id)
+		defer it.close()
+		ok, err := it.seek(from)
+		for ; ok && err == nil; ok, err = it.next() {
+			if !f(&it.meta) {
+				return nil
+			}
+		}
+		return err
+	})
+}
+
+// entries reads entries of [lo, hi) from the database.
+func (s *Store) entries(id GroupID, lo, hi, maxBytes uint64) ([]Entry, error) {
+	var out []Entry
+	var size uint64
+	err := s.view(func(txn *badger.Txn) error {
+		it := newLogIterator(txn, id)
+		defer it.close()
+		ok, err := it.seek(lo)
+		for ; ok && err == nil && it.meta.index < hi; ok, err = it.next() {
+			m := &it.meta
+			if m.index != lo+uint64(len(out)) {
+				return fmt.Errorf("%w %d: it was deleted", ErrCompacted, lo+uint64(len(out)))
+			}
+			size += uint64(m.size)
+			if len(out) > 0 && size > maxBytes {
+				return nil
+			}
+			e := Entry{Index: m.index, Term: m.term, Type: m.typ}
+			if err := it.value(func(b []byte) error {
+				e.Data = append(make([]byte, 0, len(b)), b...)
+				return nil
+			}); err != nil {
+				return err
+			}
+			out = append(out, e)
+		}
+		return err
+	})
+	if err == nil && len(out) == 0 && lo < hi {
+		err = fmt.Errorf("%w %d: it was deleted", ErrCompacted, lo)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read entries of group %d from %d: %w", id, lo, err)
+	}
+	return out, nil
+}

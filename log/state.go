@@ -1,0 +1,127 @@
+package log
+
+import "time"
+
+// Config is what a topic's configuration means to its partitions. Zero values: no limit.
+type Config struct {
+	RetentionBytes  int64 // -1: none
+	RetentionMs     int64 // -1: none
+	MaxMessageBytes int32
+	LogAppendTime   bool
+	Compact         bool
+}
+
+// ProducerState is one active producer, for DescribeProducers and snapshots.
+type ProducerState struct {
+	ProducerID       int64
+	Epoch            int16
+	LastSequence     int32
+	LastTimestamp    int64
+	CoordinatorEpoch int32
+	CurrentTxnFirst  int64 // -1: no open transaction
+}
+
+// Marks returns the partition's offsets.
+func (p *Partition) Marks() Marks {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.marksLocked()
+}
+
+func (p *Partition) marksLocked() Marks {
+	// The last stable offset is clamped: DeleteRecords may move the log start into an open transaction.
+	return Marks{
+		LogStart:      p.fold.horizon.logStart,
+		LastStable:    max(p.fold.lastStable(), p.fold.horizon.logStart),
+		HighWatermark: p.fold.hwm,
+		End:           max(p.staging.end, p.fold.hwm),
+	}
+}
+
+// Changed returns a channel that is closed when the log start, the last stable offset or the high watermark moves
+// next, and when the partition is closed or dropped.
+func (p *Partition) Changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+		if p.closed {
+			close(p.changed)
+		}
+	}
+	return p.changed
+}
+
+// EpochEnd answers OffsetForLeaderEpoch: the largest epoch <= epoch and its end offset, or -1, -1 when this log has
+// not reached that epoch.
+func (p *Partition) EpochEnd(epoch int32) (int32, int64) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.fold.epochEnd(epoch)
+}
+
+// Producers lists the known producers by id.
+func (p *Partition) Producers() []ProducerState {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	all := p.fold.producers.sorted()
+	out := make([]ProducerState, len(all))
+	for i, q := range all {
+		out[i] = ProducerState{
+			ProducerID: q.id, Epoch: q.epoch, LastSequence: q.lastSeq(), LastTimestamp: q.lastTs,
+			CoordinatorEpoch: q.coordinatorEpoch, CurrentTxnFirst: q.txnFirst,
+		}
+	}
+	return out
+}
+
+// Bytes is the stored size of all committed batches.
+func (p *Partition) Bytes() int64 {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.fold.bytes
+}
+
+// producerIdle is how long a producer without an open transaction is remembered after its last batch.
+const producerIdle = 24 * time.Hour
+
+// idleProducers knows since when each producer has been idle. It counts from when this process saw the batch, not by
+// the batch's timestamp, which is the client's to choose; a restart starts the count again.
+type idleProducers struct {
+	active map[int64]struct{} // seen since the last sweep
+	since  map[int64]time.Time
+	swept  time.Time
+}
+
+const sweepEvery = 10 * time.Minute
+
+func (s *idleProducers) seen(id int64) {
+	if s.active == nil {
+		s.active = map[int64]struct{}{}
+	}
+	s.active[id] = struct{}{}
+}
+
+// sweep forgets the producers that have been idle for too long, never one with an open transaction or with batches
+// that are not applied yet.
+func (s *idleProducers) sweep(now time.Time, t producerTable, ahead map[int64]*aheadProducer) {
+	if now.Sub(s.swept) < sweepEvery {
+		return
+	}
+	s.swept = now
+	if s.since == nil {
+		s.since = map[int64]time.Time{}
+	}
+	for id, p := range t {
+		_, active := s.active[id]
+		from, known := s.since[id]
+		switch {
+		case active || !known || p.txnFirst >= 0 || ahead[id] != nil:
+			s.since[id] = now
+		case now.Sub(from) >= producerIdle:
+			delete(t, id)
+			delete(s.since, id)
+		}
+	}
+	clear(s.active)
+}

@@ -1,0 +1,117 @@
+package log
+
+import (
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/rowtrail/rowtrail/log/record"
+)
+
+// OffsetForTime returns the first readable offset whose timestamp is >= ts (ms), with that timestamp and
+// leader epoch; ok is false when there is none.
+func (p *Partition) OffsetForTime(ts int64, iso Isolation) (offset, timestamp int64, epoch int32, ok bool, err error) {
+	p.mu.RLock()
+	m := p.marksLocked()
+	end := p.endLocked(iso, &m)
+	stretches := p.stretchesLocked(func(x *point) bool { return x.maxTs >= ts && x.base < end })
+	p.mu.RUnlock()
+	for _, x := range stretches {
+		found, err := p.searchStretch(x, m.LogStart, end, func(m *entryMeta) bool { return m.maxTs >= ts },
+			func(r *record.Record) bool { return r.Timestamp >= ts })
+		if err != nil {
+			return -1, -1, -1, false, fmt.Errorf("find offset for time %d in group %d: %w", ts, p.id, err)
+		}
+		if found != nil {
+			return found.offset, found.timestamp, found.epoch, true, nil
+		}
+	}
+	return -1, -1, -1, false, nil
+}
+
+// MaxTimestamp returns the offset and timestamp of the record with the largest timestamp; all -1 when there is none.
+func (p *Partition) MaxTimestamp() (offset, timestamp int64, epoch int32, err error) {
+	p.mu.RLock()
+	m := p.marksLocked()
+	best := int64(-1)
+	p.stretchesLocked(func(x *point) bool {
+		best = max(best, x.maxTs)
+		return false
+	})
+	stretches := p.stretchesLocked(func(x *point) bool { return x.maxTs == best })
+	p.mu.RUnlock()
+	for _, x := range stretches {
+		found, err := p.searchStretch(x, m.LogStart, m.HighWatermark, func(m *entryMeta) bool { return m.maxTs == best },
+			func(r *record.Record) bool { return r.Timestamp == best })
+		if err != nil {
+			return -1, -1, -1, fmt.Errorf("find largest timestamp of group %d: %w", p.id, err)
+		}
+		if found != nil {
+			return found.offset, found.timestamp, found.epoch, nil
+		}
+	}
+	return -1, -1, -1, nil
+}
+
+// stretch is a range of indexes [from, to).
+type stretch struct{ from, to uint64 }
+
+func (p *Partition) stretchesLocked(pick func(*point) bool) []stretch {
+	var out []stretch
+	points := p.fold.index.points
+	for i := range points {
+		if !pick(&points[i]) {
+			continue
+		}
+		x := stretch{from: points[i].index, to: p.fold.applied + 1}
+		if i+1 < len(points) {
+			x.to = points[i+1].index
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+type foundRecord struct {
+	offset, timestamp int64
+	epoch             int32
+}
+
+// searchStretch looks for the first record of [start, end) that both filters pick.
+func (p *Partition) searchStretch(
+	x stretch, start, end int64, batch func(*entryMeta) bool, rec func(*record.Record) bool,
+) (*foundRecord, error) {
+	r, ok := p.store.readers.Get().(*record.Reader)
+	if !ok {
+		r = record.NewReader(maxDecompressed)
+	}
+	defer p.store.readers.Put(r)
+	var found *foundRecord
+	err := p.store.view(func(txn *badger.Txn) error {
+		it := newLogIterator(txn, p.id)
+		defer it.close()
+		ok, err := it.seek(x.from)
+		for ; ok && err == nil && found == nil && it.meta.index < x.to && it.meta.base < end; ok, err = it.next() {
+			if it.meta.typ != EntryBatch || it.meta.next() <= start || !batch(&it.meta) {
+				continue
+			}
+			err := it.value(func(b []byte) error {
+				if err := r.Reset(b); err != nil {
+					return err
+				}
+				for r.Next() {
+					if c := r.Record(); c.Offset >= start && c.Offset < end && rec(c) {
+						found = &foundRecord{c.Offset, c.Timestamp, r.BatchHeader().LeaderEpoch}
+						return nil
+					}
+				}
+				return r.Err()
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return err
+	})
+	return found, err
+}

@@ -1,0 +1,73 @@
+package log
+
+import (
+	"fmt"
+	"sync/atomic"
+	"syscall"
+)
+
+const (
+	// defaultMinFree covers, besides what is in flight, what Badger writes on its own before it can free anything: a
+	// value-log file rewritten by its garbage collection, tables being merged, memtables and their logs.
+	defaultMinFree = 512 << 20
+	// checkSpaceEvery is how much may be committed between two looks at the file system.
+	checkSpaceEvery = 4 << 20
+	// floorShare of MinFreeBytes is kept even from commits: Badger writes through memory maps, where a full disk is a
+	// SIGBUS and not an error.
+	floorShare = 8
+)
+
+// watermark knows whether the file system has room. It has no clock: its owner calls check.
+type watermark struct {
+	path    string
+	minFree int64
+	statfs  func(path string) (free int64, err error)
+
+	free     atomic.Int64
+	written  atomic.Int64 // since the last check
+	writable atomic.Bool
+}
+
+func newWatermark(path string, minFree int64) *watermark {
+	if minFree <= 0 {
+		minFree = defaultMinFree
+	}
+	return &watermark{path: path, minFree: minFree, statfs: statfs}
+}
+
+func statfs(path string) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(path, &st); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", path, err)
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
+// check looks at the file system and reports whether the answer of err changed.
+func (w *watermark) check() (changed bool, err error) {
+	free, err := w.statfs(w.path)
+	if err != nil {
+		return false, err
+	}
+	w.free.Store(free)
+	w.written.Store(0)
+	ok := free >= w.minFree
+	return w.writable.Swap(ok) != ok, nil
+}
+
+// grew notes written bytes and reports whether a check is due.
+func (w *watermark) grew(n int64) bool { return w.written.Add(n) >= checkSpaceEvery }
+
+// err is ErrDiskFull while there is too little room for new batches.
+func (w *watermark) err() error {
+	if w.writable.Load() {
+		return nil
+	}
+	return fmt.Errorf("%w: %d MiB are free on the file system of %s, %d MiB are needed; free space or lower retention",
+		ErrDiskFull, w.free.Load()>>20, w.path, w.minFree>>20)
+}
+
+// room reports whether a commit of n bytes leaves Badger what it needs.
+func (w *watermark) room(n int64) bool {
+	return w.free.Load()-w.written.Load()-n >= w.minFree/floorShare
+}
