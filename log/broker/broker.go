@@ -32,6 +32,8 @@ type Options struct {
 	// DefaultPartitions is reported as num.partitions. Default 1.
 	DefaultPartitions int32
 
+	Coordinators CoordinatorOptions
+
 	MaxConnections  int           // open network connections. Default 4096
 	MaxRequestBytes int32         // bytes of one Produce frame. Default 100 MiB; other requests: maxSmallRequestBytes
 	InFlightBytes   int64         // bytes of requests being handled, all network connections. Default 256 MiB

@@ -2,22 +2,259 @@ package broker
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker/group"
+	"github.com/rowtrail/rowtrail/log/broker/journal"
+	"github.com/rowtrail/rowtrail/log/broker/txn"
+	"github.com/rowtrail/rowtrail/log/record"
 )
 
+// CoordinatorOptions configure groups and transactions. Zero values take their packages' defaults.
+type CoordinatorOptions struct {
+	Groups          group.Options
+	Txns            txn.Options
+	GroupPartitions int32 // of __consumer_offsets, when it is created
+	TxnPartitions   int32 // of __transaction_state, when it is created
+}
+
 // coordinators hold the group and transaction coordinators.
-type coordinators struct{}
+type coordinators struct {
+	groups *group.Coordinator
+	txns   *txn.Coordinator
+	// coordinating ends when both are told to stop: later than b.ctx, so that requests which have arrived finish.
+	coordinating   context.Context
+	stopCoordinate context.CancelFunc
+	coordinates    sync.WaitGroup
+}
 
-func (b *Broker) startCoordinators(ctx context.Context) error { return nil }
-func (b *Broker) stopCoordinators()                           {}
+// startCoordinators creates what they are kept in and begins to load it.
+func (b *Broker) startCoordinators(ctx context.Context) error {
+	opts := b.opts.Coordinators
+	orDefault(&opts.GroupPartitions, group.DefaultPartitions)
+	orDefault(&opts.TxnPartitions, txn.DefaultPartitions)
+	offsets, err := b.internalTopic(ctx, group.Topic, opts.GroupPartitions)
+	if err != nil {
+		return err
+	}
+	states, err := b.internalTopic(ctx, txn.Topic, opts.TxnPartitions)
+	if err != nil {
+		return err
+	}
+	opts.Groups.Logger, opts.Txns.Logger = b.logger, b.logger
+	opts.Txns.IDs, opts.Txns.Markers = b.node, markers{b}
+	b.groups = group.New(opts.Groups, offsets)
+	b.txns = txn.New(opts.Txns, states)
+	b.coordinating, b.stopCoordinate = context.WithCancel(context.WithoutCancel(ctx))
+	b.coordinates.Go(func() { b.groups.Run(b.coordinating) })
+	b.coordinates.Go(func() { b.txns.Run(b.coordinating) })
+	b.coordinates.Go(func() { b.forgetDeletedTopics(b.coordinating) })
+	return nil
+}
 
-// groupAPIs are the APIs of consumer groups; txnAPIs those of producers and transactions.
-func groupAPIs() []api { return nil }
-func txnAPIs() []api   { return nil }
+func (b *Broker) stopCoordinators() {
+	b.stopCoordinate()
+	b.coordinates.Wait()
+}
+
+// internalTopic finds or creates a coordinator's topic.
+func (b *Broker) internalTopic(ctx context.Context, name string, partitions int32) ([]journal.Partition, error) {
+	ctx, cancel := withTimeout(ctx, 0)
+	defer cancel()
+	t := b.node.Catalog().Topics[name]
+	if t == nil {
+		var err error
+		t, err = b.node.CreateTopic(ctx, cluster.TopicSpec{Name: name, Partitions: partitions, Internal: true,
+			Config: map[string]string{"cleanup.policy": "compact"}})
+		if errors.Is(err, cluster.ErrTopicExists) {
+			t, err = b.topic(name, zeroID, false)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("create topic %s: %w", name, err)
+		}
+	}
+	list := make([]journal.Partition, len(t.Partitions))
+	for i := range list {
+		r, err := b.node.Replica(name, int32(i))
+		if err != nil {
+			return nil, fmt.Errorf("open %s-%d: %w", name, i, err)
+		}
+		list[i] = journal.OfReplica(r)
+	}
+	return list, nil
+}
+
+// forgetDeletedTopics deletes the offsets of topics as they are deleted: a topic created under that name later is
+// read from its own start.
+func (b *Broker) forgetDeletedTopics(ctx context.Context) {
+	changed := b.node.CatalogChanged()
+	known := b.node.Catalog()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+		changed = b.node.CatalogChanged()
+		now := b.node.Catalog()
+		gone := map[string]bool{}
+		for name, t := range known.Topics {
+			if n := now.Topics[name]; n == nil || n.ID != t.ID {
+				gone[name] = true
+			}
+		}
+		known = now
+		if len(gone) > 0 {
+			b.groups.ForgetTopics(func(topic string) bool { return gone[topic] })
+		}
+	}
+}
+
+// await runs start and waits for its reply. ok is false when ctx ended first.
+func await[T any](ctx context.Context, start func(reply func(T))) (v T, ok bool) {
+	ch := make(chan T, 1)
+	start(func(v T) { ch <- v })
+	select {
+	case v = <-ch:
+		return v, true
+	case <-ctx.Done():
+		return v, false
+	}
+}
+
+// coded is a reply of a code and something else.
+type coded[T any] struct {
+	code  int16
+	value T
+}
+
+// awaitCoded is await for replies that begin with a code; a coordinator that stops meanwhile is not available.
+func awaitCoded[T any](ctx context.Context, start func(reply func(int16, T))) (int16, T) {
+	r, ok := await(ctx, func(reply func(coded[T])) {
+		start(func(code int16, v T) { reply(coded[T]{code, v}) })
+	})
+	if !ok {
+		r.code = kerr.CoordinatorNotAvailable.Code
+	}
+	return r.code, r.value
+}
+
+// awaitCode is awaitCoded for replies that are just a code.
+func awaitCode(ctx context.Context, start func(reply func(int16))) int16 {
+	code, ok := await(ctx, start)
+	if !ok {
+		return kerr.CoordinatorNotAvailable.Code
+	}
+	return code
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func orNil(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func durationMillis(ms int32) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// markers writes transaction markers to the partitions that this node leads.
+type markers struct{ b *Broker }
+
+// markerAppendTimeout bounds the wait for room in a partition's queue; the coordinator tries again.
+const markerAppendTimeout = 5 * time.Second
+
+func (m markers) WriteMarker(ctx context.Context, tp txn.TopicPartition, e record.EndTxn, done func(error)) {
+	t := m.b.node.Catalog().Topics[tp.Topic]
+	if t == nil || int(tp.Partition) >= len(t.Partitions) {
+		done(nil) // deleted, and its part of the transaction with it
+		return
+	}
+	r, _, err := m.b.leading(t, tp.Partition)
+	if err != nil {
+		done(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, markerAppendTimeout)
+	defer cancel()
+	r.Append(ctx, e.Build(time.Now().UnixMilli()), -1, func(res cluster.AppendResult) {
+		if res.Err == nil && tp.Topic == group.Topic {
+			m.b.groups.EndTxn(tp.Partition, e.ProducerID, e.Commit)
+		}
+		if errors.Is(res.Err, cluster.ErrUnknownTopic) {
+			res.Err = nil
+		}
+		done(res.Err)
+	})
+}
 
 // checkTransaction says whether a transactional batch may be appended: the partition must be part of the
 // producer's open transaction. It does not block on the network or the disk.
-func (b *Broker) checkTransaction(ctx context.Context, transactionalID *string, producerID int64, epoch int16, topic string, partition int32) error {
-	return refuse(kerr.CoordinatorNotAvailable, "this broker coordinates no transactions")
+func (b *Broker) checkTransaction(_ context.Context, transactionalID *string, producerID int64, epoch int16, topic string, partition int32) error {
+	return b.txns.Verify(deref(transactionalID), producerID, epoch, topic, partition)
+}
+
+// GroupLag is how far one group is behind in one partition.
+type GroupLag struct {
+	Group, Topic   string
+	Partition      int32
+	Committed, End int64
+	LagEvents      int64
+	LagBytes       int64
+	LagSeconds     float64
+	Members        int
+	State          string
+}
+
+// GroupLags lists the committed offsets of all groups against the ends of their partitions. Bytes are estimated from the
+// partition's average; seconds are the age of the first record that is not committed.
+func (b *Broker) GroupLags() []GroupLag {
+	lags, _ := await(b.coordinating, b.groups.Lags)
+	list := make([]GroupLag, 0, len(lags))
+	for _, l := range lags {
+		r, err := b.node.Replica(l.Topic, l.Partition)
+		if err != nil {
+			continue // deleted; its offsets follow
+		}
+		p := r.Log()
+		m := p.Marks()
+		g := GroupLag{Group: l.Group, Topic: l.Topic, Partition: l.Partition, Committed: l.Committed,
+			End: m.LastStable, Members: l.Members, State: l.State.String()}
+		from := max(l.Committed, m.LogStart)
+		g.LagEvents = max(0, g.End-from)
+		if total := m.End - m.LogStart; total > 0 {
+			g.LagBytes = int64(float64(p.Bytes()) * float64(g.LagEvents) / float64(total))
+		}
+		if g.LagEvents > 0 {
+			g.LagSeconds = ageOf(p, from)
+		}
+		list = append(list, g)
+	}
+	return list
+}
+
+// ageOf is how long ago the record at an offset was written, as its batch tells.
+func ageOf(p *log.Partition, offset int64) float64 {
+	res, err := p.Read(offset, 1, true, log.ReadUncommitted)
+	if err != nil || len(res.Batches) == 0 {
+		return 0
+	}
+	h, err := record.ParseHeader(res.Batches)
+	if err != nil {
+		return 0
+	}
+	return max(0, time.Since(time.UnixMilli(h.MaxTimestamp)).Seconds())
 }

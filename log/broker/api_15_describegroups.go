@@ -1,0 +1,38 @@
+package broker
+
+import (
+	"context"
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/log/broker/group"
+)
+
+// handleDescribeGroups shows groups with their members.
+func (b *Broker) handleDescribeGroups(_ context.Context, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.DescribeGroupsRequest)
+	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
+	for _, id := range req.Groups {
+		code, d := awaitCoded(b.coordinating, func(reply func(int16, group.Description)) { b.groups.Describe(id, reply) })
+		sg := kmsg.NewDescribeGroupsResponseGroup()
+		sg.Group, sg.ErrorCode, sg.AuthorizedOperations = id, code, math.MinInt32
+		if code == 0 {
+			sg.State, sg.ProtocolType, sg.Protocol = d.State.String(), d.ProtocolType, d.Protocol
+			if d.State == group.Dead && req.Version >= 6 {
+				sg.ErrorCode = kerr.GroupIDNotFound.Code
+				sg.ErrorMessage = orNil("group " + id + " is not known")
+			}
+		}
+		for i := range d.Members {
+			m := kmsg.NewDescribeGroupsResponseGroupMember()
+			m.MemberID, m.InstanceID = d.Members[i].MemberID, orNil(d.Members[i].InstanceID)
+			m.ClientID, m.ClientHost = d.Members[i].ClientID, d.Members[i].ClientHost
+			m.ProtocolMetadata, m.MemberAssignment = d.Members[i].Metadata, d.Members[i].Assignment
+			sg.Members = append(sg.Members, m)
+		}
+		resp.Groups = append(resp.Groups, sg)
+	}
+	return resp, nil
+}

@@ -1,0 +1,34 @@
+package broker
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/log/broker/group"
+)
+
+// groupType is the only one here; filters compare without case.
+const groupType = "classic"
+
+// handleListGroups lists the groups that this node coordinates.
+func (b *Broker) handleListGroups(_ context.Context, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.ListGroupsRequest)
+	resp := req.ResponseKind().(*kmsg.ListGroupsResponse)
+	code, list := awaitCoded(b.coordinating, b.groups.List)
+	resp.ErrorCode = code
+	matches := func(filter []string, value string) bool {
+		return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, value) })
+	}
+	for _, l := range list {
+		if l.State == group.Dead || !matches(req.StatesFilter, l.State.String()) || !matches(req.TypesFilter, groupType) {
+			continue
+		}
+		sg := kmsg.NewListGroupsResponseGroup()
+		sg.Group, sg.ProtocolType, sg.GroupState, sg.GroupType = l.Group, l.ProtocolType, l.State.String(), groupType
+		resp.Groups = append(resp.Groups, sg)
+	}
+	return resp, nil
+}

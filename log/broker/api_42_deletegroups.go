@@ -1,0 +1,20 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// handleDeleteGroups deletes groups without members, with their offsets.
+func (b *Broker) handleDeleteGroups(_ context.Context, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.DeleteGroupsRequest)
+	resp := req.ResponseKind().(*kmsg.DeleteGroupsResponse)
+	for _, id := range req.Groups {
+		sg := kmsg.NewDeleteGroupsResponseGroup()
+		sg.Group = id
+		sg.ErrorCode = awaitCode(b.coordinating, func(reply func(int16)) { b.groups.Delete(id, reply) })
+		resp.Groups = append(resp.Groups, sg)
+	}
+	return resp, nil
+}

@@ -1,0 +1,35 @@
+package broker
+
+// groupAPIs are the APIs of consumer groups. The lowest versions stay advertised: older librdkafka takes
+// group support from them.
+func groupAPIs() []api {
+	return []api{
+		{key: 8, min: 2, max: 10, handle: (*Broker).handleOffsetCommit},
+		{key: 9, min: 1, max: 10, handle: (*Broker).handleOffsetFetch},
+		{key: 10, min: 0, max: 6, handle: (*Broker).handleFindCoordinator},
+		{key: 11, min: 0, max: 9, handle: (*Broker).handleJoinGroup},
+		{key: 12, min: 0, max: 4, handle: (*Broker).handleHeartbeat},
+		{key: 13, min: 0, max: 5, handle: (*Broker).handleLeaveGroup},
+		{key: 14, min: 0, max: 5, handle: (*Broker).handleSyncGroup},
+		{key: 15, min: 0, max: 6, handle: (*Broker).handleDescribeGroups},
+		{key: 16, min: 0, max: 5, handle: (*Broker).handleListGroups},
+		{key: 42, min: 0, max: 2, handle: (*Broker).handleDeleteGroups},
+		{key: 47, min: 0, max: 0, handle: (*Broker).handleOffsetDelete},
+	}
+}
+
+// txnAPIs are the APIs of producers and transactions. EndTxn 5 and TxnOffsetCommit 5 are those of KIP-890's second
+// part, which begins when transaction.version is finalised; it is not.
+func txnAPIs() []api {
+	return []api{
+		{key: 22, min: 0, max: 5, handle: (*Broker).handleInitProducerID},
+		{key: 24, min: 0, max: 5, handle: (*Broker).handleAddPartitionsToTxn},
+		{key: 25, min: 0, max: 4, handle: (*Broker).handleAddOffsetsToTxn},
+		{key: 26, min: 0, max: 4, handle: (*Broker).handleEndTxn},
+		{key: 27, min: 1, max: 1, handle: (*Broker).handleWriteTxnMarkers},
+		{key: 28, min: 0, max: 4, handle: (*Broker).handleTxnOffsetCommit},
+		{key: 61, min: 0, max: 0, handle: (*Broker).handleDescribeProducers},
+		{key: 65, min: 0, max: 0, handle: (*Broker).handleDescribeTransactions},
+		{key: 66, min: 0, max: 2, handle: (*Broker).handleListTransactions},
+	}
+}
