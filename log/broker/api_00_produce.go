@@ -72,7 +72,7 @@ func (b *Broker) stageProduce(ctx context.Context, r *request, done func(kmsg.Re
 		}
 		var limits topicLimits
 		if err == nil {
-			limits = limitsOf(t.Config)
+			limits = b.limitsOf(t.Config)
 		}
 		for j := range rt.Partitions {
 			sp := &resp.Topics[i].Partitions[j]

@@ -58,9 +58,6 @@ func (b *Broker) handleMetadata(ctx context.Context, r *request) (kmsg.Response,
 
 // autoCreate makes a topic with the defaults, or finds the one that someone else has just made.
 func (b *Broker) autoCreate(ctx context.Context, name string) (*cluster.Topic, error) {
-	if err := validTopicName(name); err != nil {
-		return nil, err
-	}
 	if isInternalName(name) {
 		return nil, kerr.UnknownTopicOrPartition // its coordinator creates it
 	}

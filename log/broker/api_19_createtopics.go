@@ -10,9 +10,6 @@ import (
 	"github.com/rowtrail/rowtrail/cluster"
 )
 
-// maxPartitionsPerTopic bounds what one request can make this node open.
-const maxPartitionsPerTopic = 10_000
-
 // handleCreateTopics creates topics; each is durable when it is answered.
 func (b *Broker) handleCreateTopics(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.CreateTopicsRequest)
@@ -48,14 +45,15 @@ func (b *Broker) createTopic(ctx context.Context, rt *kmsg.CreateTopicsRequestTo
 	if err != nil {
 		return err
 	}
-	if b.node.Catalog().Topics[spec.Name] != nil {
-		return refuse(kerr.TopicAlreadyExists, "topic "+spec.Name+" exists already")
-	}
 	partitions := spec.Partitions
 	if partitions < 0 {
 		partitions = b.opts.DefaultPartitions
 	}
-	if !validateOnly {
+	if validateOnly {
+		if err := b.node.CheckTopic(spec); err != nil {
+			return err
+		}
+	} else {
 		t, err := b.node.CreateTopic(ctx, spec)
 		if err != nil {
 			return err
@@ -69,7 +67,8 @@ func (b *Broker) createTopic(ctx context.Context, rt *kmsg.CreateTopicsRequestTo
 		value, set := spec.Config[p.Name]
 		c.Source = int8(kmsg.ConfigSourceDynamicTopicConfig)
 		if !set {
-			value, c.Source = p.Default, int8(kmsg.ConfigSourceDefaultConfig)
+			def, source := b.defaultValue(p)
+			value, c.Source = def, int8(source)
 		}
 		c.Name, c.Value = p.Name, &value
 		st.Configs = append(st.Configs, c)
@@ -83,9 +82,6 @@ const replicationFactor = 1
 // topicSpec checks what a client asks for. Of replication it may only ask for what there is.
 func (b *Broker) topicSpec(rt *kmsg.CreateTopicsRequestTopic) (cluster.TopicSpec, error) {
 	spec := cluster.TopicSpec{Name: rt.Topic, Partitions: rt.NumPartitions}
-	if err := validTopicName(rt.Topic); err != nil {
-		return spec, err
-	}
 	if isInternalName(rt.Topic) {
 		return spec, refuse(kerr.InvalidTopicException, "topic "+rt.Topic+" is created by the broker alone")
 	}
@@ -100,9 +96,6 @@ func (b *Broker) topicSpec(rt *kmsg.CreateTopicsRequestTopic) (cluster.TopicSpec
 	} else if rf := rt.ReplicationFactor; rf != -1 && rf != replicationFactor {
 		return spec, refuse(kerr.InvalidReplicationFactor,
 			fmt.Sprintf("replication factor %d: this cluster has %d broker; ask for -1 or %d", rf, replicationFactor, replicationFactor))
-	}
-	if p := spec.Partitions; p == 0 || p < -1 || p > maxPartitionsPerTopic {
-		return spec, refuse(kerr.InvalidPartitions, fmt.Sprintf("%d partitions: ask for -1 (the default) or 1 to %d", p, maxPartitionsPerTopic))
 	}
 	for i := range rt.Configs {
 		c := &rt.Configs[i]

@@ -48,7 +48,7 @@ func (b *Broker) describe(kind kmsg.ConfigResourceType, name string) ([]kmsg.Des
 		if err != nil {
 			return nil, err
 		}
-		return describeTopic(t), nil
+		return b.describeTopic(t), nil
 	case kmsg.ConfigResourceTypeBroker:
 		if name != "" && name != strconv.Itoa(int(b.node.ID())) {
 			return nil, refuse(kerr.InvalidRequest, "this is broker "+strconv.Itoa(int(b.node.ID()))+", not "+name)
@@ -60,23 +60,32 @@ func (b *Broker) describe(kind kmsg.ConfigResourceType, name string) ([]kmsg.Des
 	return nil, refuse(kerr.InvalidRequest, "unknown kind of resource")
 }
 
-func describeTopic(t *cluster.Topic) []kmsg.DescribeConfigsResponseResourceConfig {
+func (b *Broker) describeTopic(t *cluster.Topic) []kmsg.DescribeConfigsResponseResourceConfig {
 	out := make([]kmsg.DescribeConfigsResponseResourceConfig, 0, len(topicProperties))
 	for i := range topicProperties {
 		p := &topicProperties[i]
 		value, set := t.Config[p.Name]
 		c := kmsg.NewDescribeConfigsResponseResourceConfig()
 		c.Name, c.ConfigType, c.Documentation = p.Name, p.Type, &p.Doc
-		c.Source, c.Value = kmsg.ConfigSourceDefaultConfig, &p.Default
+		def, source := b.defaultValue(p)
+		c.Source, c.Value = source, &def
 		if set {
 			c.Source, c.Value = kmsg.ConfigSourceDynamicTopicConfig, &value
 			c.ConfigSynonyms = append(c.ConfigSynonyms, synonym(p.Name, &value, c.Source))
 		}
 		c.IsDefault = !set
-		c.ConfigSynonyms = append(c.ConfigSynonyms, synonym(p.Broker, &p.Default, kmsg.ConfigSourceDefaultConfig))
+		c.ConfigSynonyms = append(c.ConfigSynonyms, synonym(p.Broker, &def, source))
 		out = append(out, c)
 	}
 	return out
+}
+
+func (b *Broker) defaultValue(p *TopicProperty) (string, kmsg.ConfigSource) {
+	value, static := b.defaultOf(p)
+	if static {
+		return value, kmsg.ConfigSourceStaticBrokerConfig
+	}
+	return value, kmsg.ConfigSourceDefaultConfig
 }
 
 func synonym(name string, value *string, source kmsg.ConfigSource) kmsg.DescribeConfigsResponseResourceConfigConfigSynonym {
@@ -111,7 +120,8 @@ func (b *Broker) describeBroker() []kmsg.DescribeConfigsResponseResourceConfig {
 	for i := range topicProperties {
 		p := &topicProperties[i]
 		if !p.Inert {
-			settings = append(settings, setting{p.Broker, p.Type, p.Default, p.Doc + " Default of topics."})
+			value, _ := b.defaultOf(p)
+			settings = append(settings, setting{p.Broker, p.Type, value, p.Doc + " Default of topics."})
 		}
 	}
 	slices.SortFunc(settings, func(x, y setting) int { return strings.Compare(x.name, y.name) })

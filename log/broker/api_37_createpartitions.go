@@ -34,8 +34,8 @@ func (b *Broker) createPartitions(ctx context.Context, rt *kmsg.CreatePartitions
 	switch {
 	case t.Internal:
 		return refuse(kerr.InvalidTopicException, "topic "+t.Name+" holds the broker's own state")
-	case rt.Count <= have || rt.Count > maxPartitionsPerTopic:
-		return refuse(kerr.InvalidPartitions, fmt.Sprintf("topic %s has %d partitions; ask for %d to %d", t.Name, have, have+1, maxPartitionsPerTopic))
+	case rt.Count <= have:
+		return refuse(kerr.InvalidPartitions, fmt.Sprintf("topic %s has %d partitions; ask for more", t.Name, have))
 	case rt.Assignment != nil && len(rt.Assignment) != int(rt.Count-have):
 		return refuse(kerr.InvalidReplicaAssignment, fmt.Sprintf("%d assignments for %d new partitions", len(rt.Assignment), rt.Count-have))
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log"
 )
 
 // Options configure a Broker. Zero values take the defaults named here.
@@ -32,12 +33,15 @@ type Options struct {
 	// DefaultPartitions is reported as num.partitions. Default 1.
 	DefaultPartitions int32
 
+	// TopicDefaults are the node's, as given to the cluster.
+	TopicDefaults log.Config
+
 	Coordinators CoordinatorOptions
 
 	MaxConnections  int           // open network connections. Default 4096
 	MaxRequestBytes int32         // bytes of one Produce frame. Default 100 MiB; other requests: maxSmallRequestBytes
-	InFlightBytes   int64         // bytes of requests being handled, all network connections. Default 256 MiB
-	FetchBytes      int64         // bytes of fetched records on their way to clients. Default 256 MiB
+	InFlightBytes   int64         // bytes of requests being handled, all network connections. Default 128 MiB
+	FetchBytes      int64         // bytes of fetched records on their way to clients. Default 128 MiB
 	MaxFetchBytes   int32         // bytes of one Fetch response. Default 55 MiB
 	IdleTimeout     time.Duration // a connection without a request is closed. Default 10 min
 	FrameTimeout    time.Duration // a begun frame or response must move on. Default 30 s
@@ -50,8 +54,8 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.DefaultPartitions, 1)
 	orDefault(&o.MaxConnections, 4096)
 	orDefault(&o.MaxRequestBytes, 100<<20)
-	orDefault(&o.InFlightBytes, 256<<20)
-	orDefault(&o.FetchBytes, 256<<20)
+	orDefault(&o.InFlightBytes, 128<<20)
+	orDefault(&o.FetchBytes, 128<<20)
 	orDefault(&o.MaxFetchBytes, 55<<20)
 	orDefault(&o.IdleTimeout, 10*time.Minute)
 	orDefault(&o.FrameTimeout, 30*time.Second)

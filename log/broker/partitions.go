@@ -80,3 +80,15 @@ func withTimeout(ctx context.Context, millis int32) (context.Context, context.Ca
 
 // defaultAdminTimeoutMillis applies where a client says no timeout.
 const defaultAdminTimeoutMillis = 30_000
+
+// internalTopics are created and written by the coordinators alone.
+var internalTopics = [...]string{"__consumer_offsets", "__transaction_state"}
+
+func isInternalName(name string) bool {
+	for _, t := range internalTopics {
+		if name == t {
+			return true
+		}
+	}
+	return false
+}

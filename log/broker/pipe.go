@@ -89,6 +89,10 @@ func (s *pipeSide) signal() {
 	}
 }
 
+func (s *pipeSide) passed() bool {
+	return !s.deadline.IsZero() && !time.Now().Before(s.deadline)
+}
+
 // wait releases mu until the side is woken or its deadline passes.
 func (h *pipeHalf) wait(s *pipeSide) error {
 	if s.deadline.IsZero() {
@@ -145,7 +149,7 @@ func (h *pipeHalf) read(p []byte) (int, error) {
 		if h.readClosed {
 			return 0, io.ErrClosedPipe
 		}
-		if !h.reader.deadline.IsZero() && !time.Now().Before(h.reader.deadline) {
+		if h.reader.passed() {
 			return 0, os.ErrDeadlineExceeded
 		}
 		n := copy(p, h.buf[h.at:])
@@ -178,6 +182,9 @@ func (h *pipeHalf) write(p []byte) (int, error) {
 	defer h.mu.Unlock()
 	if h.writeClosed {
 		return 0, io.ErrClosedPipe
+	}
+	if h.writer.passed() {
+		return 0, os.ErrDeadlineExceeded
 	}
 	if len(h.buf)-h.at+len(p) <= pipeBuffer {
 		if h.buf == nil {

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -27,6 +28,9 @@ type TopicProperty struct {
 	check func(value string) bool
 }
 
+// defaultMaxMessageBytes is Kafka's.
+const defaultMaxMessageBytes = 1048588
+
 const (
 	noEffect = " Accepted for compatibility; has no effect."
 	maxInt64 = "9223372036854775807"
@@ -38,8 +42,11 @@ func TopicProperties() []TopicProperty { return slices.Clone(topicProperties) }
 var topicProperties = []TopicProperty{
 	listProp("cleanup.policy", "delete", "log.cleanup.policy", []string{"delete", "compact"},
 		"delete: old records go by retention.ms and retention.bytes. compact: the last record of every key is kept. Both may be given."),
-	oneOf("compression.type", "producer", "compression.type", []string{"producer"},
-		"Batches are stored as the producer compressed them."),
+	inert(intProp("compression.gzip.level", "-1", "compression.gzip.level", -1, "Level of gzip compression.")),
+	inert(intProp("compression.lz4.level", "9", "compression.lz4.level", 1, "Level of lz4 compression.")),
+	inert(oneOf("compression.type", "producer", "compression.type", []string{"uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"},
+		"Batches are stored as the producer compressed them, whatever is set.")),
+	inert(intProp("compression.zstd.level", "3", "compression.zstd.level", -131072, "Level of zstd compression.")),
 	longProp("delete.retention.ms", "86400000", "log.cleaner.delete.retention.ms", 0, math.MaxInt64,
 		"How long a tombstone is kept in a compacted topic, in milliseconds."),
 	inert(longProp("file.delete.delay.ms", "60000", "log.segment.delete.delay.ms", 0, math.MaxInt64,
@@ -51,10 +58,13 @@ var topicProperties = []TopicProperty{
 	inert(textProp("follower.replication.throttled.replicas", "", "follower.replication.throttled.replicas", "Replicas throttled as followers.")),
 	inert(intProp("index.interval.bytes", "4096", "log.index.interval.bytes", 0, "Bytes between index entries.")),
 	inert(textProp("leader.replication.throttled.replicas", "", "leader.replication.throttled.replicas", "Replicas throttled as leaders.")),
+	inert(longProp("local.retention.bytes", "-2", "log.local.retention.bytes", -2, math.MaxInt64, "Bytes kept beside tiered storage.")),
+	inert(longProp("local.retention.ms", "-2", "log.local.retention.ms", -2, math.MaxInt64, "Time kept beside tiered storage, in milliseconds.")),
 	longProp("max.compaction.lag.ms", maxInt64, "log.cleaner.max.compaction.lag.ms", 1, math.MaxInt64,
 		"The longest time that a record stays uncompacted, in milliseconds."),
 	intProp("max.message.bytes", "1048588", "message.max.bytes", 0,
 		"The largest record batch that is accepted, after compression, in bytes."),
+	inert(oneOf("message.downconversion.enable", "false", "log.message.downconversion.enable", []string{"true", "false"}, "Whether batches are rewritten for old clients.")),
 	longProp("message.timestamp.after.max.ms", maxInt64, "log.message.timestamp.after.max.ms", 0, math.MaxInt64,
 		"How far a record's timestamp may be ahead of the broker's clock, in milliseconds."),
 	longProp("message.timestamp.before.max.ms", maxInt64, "log.message.timestamp.before.max.ms", 0, math.MaxInt64,
@@ -72,14 +82,39 @@ var topicProperties = []TopicProperty{
 		"There is no tiered storage."),
 	longProp("retention.bytes", "-1", "log.retention.bytes", -1, math.MaxInt64,
 		"Bytes that a partition keeps with cleanup.policy delete; -1: no limit."),
-	longProp("retention.ms", "604800000", "log.retention.ms", -1, math.MaxInt64,
+	longProp("retention.ms", "-1", "log.retention.ms", -1, math.MaxInt64,
 		"Time that a partition keeps records with cleanup.policy delete, in milliseconds; -1: no limit."),
 	inert(intProp("segment.bytes", "1073741824", "log.segment.bytes", 14, "Size of a log file. Retention works by record batch.")),
 	inert(intProp("segment.index.bytes", "10485760", "log.index.size.max.bytes", 4, "Size of an index file.")),
 	inert(longProp("segment.jitter.ms", "0", "log.roll.jitter.ms", 0, math.MaxInt64, "Spread of the time between files, in milliseconds.")),
 	inert(longProp("segment.ms", "604800000", "log.roll.ms", 1, math.MaxInt64, "Time between files, in milliseconds. Retention works by record batch.")),
-	oneOf("unclean.leader.election.enable", "false", "unclean.leader.election.enable", []string{"false"},
-		"A replica without all acknowledged records never leads."),
+	inert(oneOf("unclean.leader.election.enable", "false", "unclean.leader.election.enable", []string{"true", "false"},
+		"A replica without all acknowledged records never leads, whatever is set.")),
+}
+
+// defaultOf is what a property is where a topic does not set it; static says that this node's configuration says so.
+func (b *Broker) defaultOf(p *TopicProperty) (value string, static bool) {
+	d := b.opts.TopicDefaults
+	limit := func(n int64) string { return strconv.FormatInt(cmp.Or(max(n, -1), -1), 10) }
+	switch value = p.Default; p.Name {
+	case "retention.ms":
+		value = limit(d.RetentionMs)
+	case "retention.bytes":
+		value = limit(d.RetentionBytes)
+	case "max.message.bytes":
+		if d.MaxMessageBytes > 0 {
+			value = strconv.Itoa(int(d.MaxMessageBytes))
+		}
+	case "message.timestamp.type":
+		if d.LogAppendTime {
+			value = "LogAppendTime"
+		}
+	case "cleanup.policy":
+		if d.Compact {
+			value = "compact"
+		}
+	}
+	return value, value != p.Default
 }
 
 func topicProperty(name string) *TopicProperty {
@@ -112,8 +147,15 @@ type topicLimits struct {
 }
 
 // limitsOf reads a topic's configuration; what is not set has its default.
-func limitsOf(config map[string]string) topicLimits {
-	l := topicLimits{maxMessageBytes: 1048588, minInsync: 1, beforeMaxMs: math.MaxInt64, afterMaxMs: math.MaxInt64}
+func (b *Broker) limitsOf(config map[string]string) topicLimits {
+	l := topicLimits{
+		maxMessageBytes: defaultMaxMessageBytes, minInsync: 1,
+		compacted: b.opts.TopicDefaults.Compact, logAppendTime: b.opts.TopicDefaults.LogAppendTime,
+		beforeMaxMs: math.MaxInt64, afterMaxMs: math.MaxInt64,
+	}
+	if n := b.opts.TopicDefaults.MaxMessageBytes; n > 0 {
+		l.maxMessageBytes = n
+	}
 	if len(config) == 0 {
 		return l
 	}
@@ -129,18 +171,13 @@ func limitsOf(config map[string]string) topicLimits {
 	l.minInsync = int(number("min.insync.replicas", 1))
 	l.beforeMaxMs = number("message.timestamp.before.max.ms", math.MaxInt64)
 	l.afterMaxMs = number("message.timestamp.after.max.ms", math.MaxInt64)
-	l.compacted = isCompacted(config)
-	l.logAppendTime = config["message.timestamp.type"] == "LogAppendTime"
-	return l
-}
-
-func isCompacted(config map[string]string) bool {
-	for policy := range strings.SplitSeq(config["cleanup.policy"], ",") {
-		if strings.TrimSpace(policy) == "compact" {
-			return true
-		}
+	if policy, set := config["cleanup.policy"]; set {
+		l.compacted = strings.Contains(policy, "compact")
 	}
-	return false
+	if kind, set := config["message.timestamp.type"]; set {
+		l.logAppendTime = kind == "LogAppendTime"
+	}
+	return l
 }
 
 func inert(p TopicProperty) TopicProperty {
