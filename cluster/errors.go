@@ -1,0 +1,20 @@
+package cluster
+
+import "errors"
+
+// Errors that callers act on. The broker maps each to its protocol code.
+var (
+	ErrTopicExists       = errors.New("topic exists already")
+	ErrUnknownTopic      = errors.New("unknown topic or partition")
+	ErrInvalidTopic      = errors.New("invalid topic name")
+	ErrInvalidPartitions = errors.New("invalid number of partitions")
+	ErrInvalidConfig     = errors.New("invalid topic configuration")
+	// ErrOverloaded: the append queue was full until the caller's context ended.
+	ErrOverloaded = errors.New("append queue is full")
+	// ErrNotController: this node does not lead the controller's group.
+	ErrNotController = errors.New("not the controller")
+	// ErrClusterID: the data directory belongs to another cluster.
+	ErrClusterID = errors.New("data directory belongs to another cluster")
+	// errHalted wraps the failure that stopped the node.
+	errHalted = errors.New("node halted")
+)

@@ -1,0 +1,474 @@
+package cluster
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/rowtrail/rowtrail/log"
+)
+
+// Raft's timing in ticks of the node's one ticker, and the bounds of one group.
+const (
+	electionTicks  = 10
+	heartbeatTicks = 2
+
+	maxMessageBytes  = 1 << 20
+	maxApplyBytes    = 4 << 20
+	maxInflightMsgs  = 256
+	maxInflightBytes = 16 << 20
+	// maxGroupBytes bounds the appends of one group from Append until they are answered, so that a group
+	// without a quorum holds up its own callers only (invariant 9).
+	maxGroupBytes = 16 << 20
+)
+
+// proposal is one append on its way through a group.
+type proposal struct {
+	payload []byte
+	size    int64
+	acks    int16
+	done    func(baseOffset int64, err error) // called once; must not block
+
+	staged    log.Staged
+	index     uint64 // known once Raft hands the entry out for writing; 0 for a duplicate
+	term      uint64
+	answered  bool
+	duplicate bool
+}
+
+// leadership is what readers of a group may know about its leader.
+type leadership struct {
+	node  int32 // -1: unknown
+	epoch int32
+	self  bool
+}
+
+// group is one Raft group on this node. It is owned by one step worker: no lock, no goroutine. Only the fields
+// under "shared" are touched by others.
+type group struct {
+	id     log.GroupID
+	self   uint64
+	node   int32
+	voters int
+	rn     *raft.RawNode
+	sm     StateMachine
+	st     *raftStorage
+	logger *slog.Logger
+
+	term     uint64 // Raft's current term
+	saved    log.HardState
+	appended uint64 // last index handed to the writer, and not truncated since
+	writing  int    // appends at the writer
+	isLeader bool   // Raft's role; serving comes later
+	serving  bool   // the first entry of this term is applied (invariant 1)
+	dirty    bool   // is on its worker's list of groups with work
+	closeErr error  // not nil: abandoned, and why
+
+	batch   []*proposal // staged this turn, not yet proposed
+	pending []*proposal // proposed, in log order; duplicates stand behind what they repeat
+	next    int         // pending[next:] have no index yet
+
+	// reused between turns
+	entries []*raftpb.Entry
+	scratch []log.Entry
+
+	// shared
+	worker *worker
+	slot   batchSlot // the writer's
+	lead   atomic.Pointer[leadership]
+	led    chan struct{} // closed when this node serves as leader for the first time
+	dead   chan struct{} // closed when the group is abandoned
+	gate   *gate
+}
+
+type groupConfig struct {
+	id      log.GroupID
+	node    int32
+	voters  []int32
+	minTerm uint64
+	sm      StateMachine
+	store   EntryStore
+	logger  *slog.Logger
+}
+
+func newGroup(c groupConfig) (*group, error) {
+	voters := make([]uint64, len(c.voters))
+	for i, v := range c.voters {
+		voters[i] = replicaID(v)
+	}
+	applied := c.sm.AppliedIndex()
+	st, err := newRaftStorage(c.store, applied, voters, c.minTerm)
+	if err != nil {
+		return nil, fmt.Errorf("open group %d: %w", c.id, err)
+	}
+	g := &group{
+		id: c.id, self: replicaID(c.node), node: c.node, voters: len(voters),
+		sm: c.sm, st: st, logger: c.logger,
+		term: st.initial.Term, saved: c.store.HardState(), appended: c.store.LastIndex(),
+		led: make(chan struct{}), dead: make(chan struct{}), gate: newGate(maxGroupBytes),
+	}
+	g.lead.Store(&leadership{node: -1, epoch: int32(g.term)})
+	g.rn, err = raft.NewRawNode(&raft.Config{
+		ID: g.self, ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,
+		Storage: st, Applied: applied,
+		AsyncStorageWrites: true, PreVote: true, CheckQuorum: true,
+		// A follower must not forward: the leader stamps offsets when it proposes.
+		DisableProposalForwarding: true,
+		StepDownOnRemoval:         true,
+		MaxSizePerMsg:             maxMessageBytes, MaxCommittedSizePerReady: maxApplyBytes,
+		MaxInflightMsgs: maxInflightMsgs, MaxInflightBytes: maxInflightBytes,
+		Logger: raftLogger{c.logger},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open group %d: %w", c.id, err)
+	}
+	return g, nil
+}
+
+// alone reports that this node is the only voter: it elects itself and needs no ticks.
+func (g *group) alone() bool { return g.voters == 1 }
+
+// output is where a turn leaves what others must do. It is reused.
+type output struct {
+	appends  []appendItem
+	messages map[int32][]Envelope
+	finished int64 // proposals answered
+	counters *counters
+}
+
+// stage checks and stamps a proposal. A refusal is answered at once.
+func (g *group) stage(p *proposal, now time.Time, out *output) {
+	staged, err := log.Staged{}, g.closeErr
+	switch {
+	case err != nil:
+	case !g.serving:
+		err = log.ErrNotLeader
+	default:
+		staged, err = g.sm.Stage(int32(g.term), p.payload, now)
+	}
+	if err != nil {
+		g.worker.gate.release(p.size)
+		g.answer(p, err, out)
+		return
+	}
+	p.staged, p.term = staged, g.term
+	if staged.Duplicate {
+		// What it repeats is either applied or among those before it, so it is answered in turn.
+		p.duplicate = true
+		g.worker.gate.release(p.size)
+	}
+	g.batch = append(g.batch, p)
+}
+
+// propose hands what was staged this turn to Raft as one message.
+func (g *group) propose(out *output) {
+	if len(g.batch) == 0 {
+		return
+	}
+	g.entries = g.entries[:0]
+	for _, p := range g.batch {
+		if !p.duplicate {
+			g.entries = append(g.entries, &raftpb.Entry{Data: p.payload})
+		}
+	}
+	var err error
+	if len(g.entries) > 0 {
+		err = g.rn.Step(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &g.self, Entries: g.entries})
+		clear(g.entries)
+	}
+	if err != nil {
+		for i := len(g.batch) - 1; i >= 0; i-- {
+			if !g.batch[i].duplicate {
+				g.sm.Unstage(g.batch[i].staged)
+				g.worker.gate.release(g.batch[i].size)
+			}
+		}
+		for _, p := range g.batch {
+			g.answer(p, log.ErrNotLeader, out)
+		}
+	} else {
+		for _, p := range g.batch {
+			p.payload = nil // Raft keeps its own copy
+			g.pending = append(g.pending, p)
+			if p.acks == 0 {
+				g.answer(p, nil, out)
+			}
+		}
+		out.counters.proposals.Add(int64(len(g.entries)))
+	}
+	clear(g.batch)
+	g.batch = g.batch[:0]
+	g.answerReady(out)
+}
+
+// turn takes everything Raft has ready until it rests.
+func (g *group) turn(out *output) {
+	g.propose(out)
+	for g.rn.HasReady() {
+		rd := g.rn.Ready()
+		if !raft.IsEmptyHardState(rd.HardState) {
+			g.term = rd.HardState.GetTerm()
+		}
+		if rd.SoftState != nil {
+			g.observe(rd.SoftState)
+		}
+		for _, m := range rd.Messages {
+			switch m.GetTo() {
+			case raft.LocalAppendThread:
+				g.append(m, out)
+			case raft.LocalApplyThread:
+				g.apply(m, out)
+			default:
+				g.send(m, out)
+			}
+		}
+		if !g.isLeader {
+			// Whether these commit is for the new leader to say; the producer asks again.
+			g.failPending(log.ErrNotLeader, out)
+		}
+	}
+}
+
+func (g *group) observe(ss *raft.SoftState) {
+	g.isLeader = ss.RaftState == raft.StateLeader
+	g.serving = false
+	switch {
+	case g.isLeader || ss.Lead == raft.None:
+		g.lead.Store(&leadership{node: -1, epoch: int32(g.term)})
+	default:
+		g.lead.Store(&leadership{node: nodeOf(ss.Lead), epoch: int32(g.term)})
+	}
+}
+
+func (g *group) send(m *raftpb.Message, out *output) {
+	node := nodeOf(m.GetTo())
+	out.messages[node] = append(out.messages[node], Envelope{Group: g.id, Message: m})
+}
+
+// append turns Raft's storage message into a mutation for the writer.
+func (g *group) append(m *raftpb.Message, out *output) {
+	item := appendItem{group: g, responses: m.GetResponses()}
+	item.mutation.Group = g.id
+	hs := log.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
+	// A moved commit index alone is not written: it is rediscovered, and rewriting the key per commit
+	// would leave a version behind each time.
+	if hs != (log.HardState{}) && (hs.Term != g.saved.Term || hs.Vote != g.saved.Vote) {
+		g.saved = hs
+		item.mutation.HardState = &hs
+	}
+	if entries := m.GetEntries(); len(entries) > 0 {
+		if first := entries[0].GetIndex(); first <= g.appended {
+			item.mutation.TruncateFrom = first
+		}
+		g.appended = entries[len(entries)-1].GetIndex()
+		item.mutation.Entries = g.identify(entries, &item)
+		g.st.remember(entries)
+	}
+	idle := item.mutation.HardState == nil && len(item.mutation.Entries) == 0
+	if idle && g.writing == 0 {
+		g.deliver(item.responses, out)
+		return
+	}
+	if idle && len(item.responses) == 0 {
+		return
+	}
+	g.writing++
+	out.appends = append(out.appends, item)
+}
+
+// identify converts entries for the log, gives our own proposals their index, and tells the state machine about
+// entries that it has not staged.
+func (g *group) identify(entries []*raftpb.Entry, item *appendItem) []log.Entry {
+	converted := make([]log.Entry, len(entries))
+	foreign := 0 // length of the run of entries that were not staged here
+	flush := func(end int) {
+		if foreign > 0 {
+			g.sm.Follow(converted[end-foreign : end])
+			foreign = 0
+		}
+	}
+	for i, e := range entries {
+		converted[i] = toLog(e)
+		item.bytes += int64(entrySize(e))
+		if p := g.nextOwn(e); p != nil {
+			flush(i)
+			p.index = e.GetIndex()
+			item.released += p.size
+		} else {
+			foreign++
+		}
+	}
+	flush(len(entries))
+	return converted
+}
+
+// nextOwn returns the oldest proposal without an index if e is its entry.
+func (g *group) nextOwn(e *raftpb.Entry) *proposal {
+	for g.next < len(g.pending) && g.pending[g.next].duplicate {
+		g.next++
+	}
+	if g.next == len(g.pending) || len(e.GetData()) == 0 || e.GetTerm() != g.pending[g.next].term {
+		return nil
+	}
+	p := g.pending[g.next]
+	g.next++
+	return p
+}
+
+// durable is called after the sync that covered an append of this group.
+func (g *group) durable(item *appendItem, out *output) {
+	g.writing--
+	g.worker.gate.release(item.released)
+	if n := len(item.mutation.Entries); n > 0 {
+		last := item.mutation.Entries[n-1]
+		for _, p := range g.pending {
+			if p.duplicate || p.index == 0 || p.index > last.Index {
+				break
+			}
+			if p.acks == 1 && p.term == last.Term {
+				g.answer(p, nil, out)
+			}
+		}
+	}
+	if g.closeErr == nil {
+		g.deliver(item.responses, out)
+	}
+}
+
+// deliver hands on responses that waited for the disk.
+func (g *group) deliver(responses []*raftpb.Message, out *output) {
+	for _, m := range responses {
+		if m.GetTo() == g.self {
+			g.step(m)
+		} else {
+			g.send(m, out)
+		}
+	}
+}
+
+// step feeds Raft. Its errors say that a message came too late to matter.
+func (g *group) step(m *raftpb.Message) {
+	if err := g.rn.Step(m); err != nil {
+		g.logger.Debug("raft message ignored", "group", uint64(g.id), "type", m.GetType().String(), "error", err)
+	}
+}
+
+func (g *group) apply(m *raftpb.Message, out *output) {
+	entries := m.GetEntries()
+	g.scratch = g.scratch[:0]
+	for _, e := range entries {
+		if e.GetType() != raftpb.EntryNormal {
+			panic(fmt.Sprintf("group %d: entry %d changes the membership, which this version does not do; "+
+				"run the version that wrote it", g.id, e.GetIndex()))
+		}
+		g.scratch = append(g.scratch, toLog(e))
+	}
+	g.sm.Apply(g.scratch)
+	clear(g.scratch)
+	last := entries[len(entries)-1]
+	g.st.forget(last.GetIndex())
+	out.counters.commits.Add(int64(len(entries)))
+
+	// Invariant 1: an entry of the own term is applied only now, so everything before it is settled.
+	if g.isLeader && !g.serving && last.GetTerm() == g.term {
+		g.serving = true
+		g.lead.Store(&leadership{node: g.node, epoch: int32(g.term), self: true})
+		select {
+		case <-g.led:
+		default:
+			close(g.led)
+		}
+	}
+	for _, e := range entries {
+		g.settle(e.GetIndex(), e.GetTerm(), out)
+	}
+	g.deliver(m.GetResponses(), out)
+}
+
+// settle answers proposals up to an applied entry.
+func (g *group) settle(index, term uint64, out *output) {
+	for len(g.pending) > 0 {
+		p := g.pending[0]
+		if !p.duplicate && (p.index == 0 || p.index > index) {
+			return
+		}
+		var err error
+		if !p.duplicate && p.term != term {
+			err = log.ErrNotLeader // another leader's entry took its place
+		}
+		g.popPending()
+		g.answer(p, err, out)
+	}
+}
+
+// answerReady answers duplicates that have nothing before them.
+func (g *group) answerReady(out *output) {
+	for len(g.pending) > 0 && g.pending[0].duplicate {
+		p := g.pending[0]
+		g.popPending()
+		g.answer(p, nil, out)
+	}
+}
+
+func (g *group) popPending() {
+	g.pending[0] = nil
+	g.pending = g.pending[1:]
+	if g.next > 0 {
+		g.next--
+	}
+	if len(g.pending) == 0 {
+		g.pending = nil
+	}
+}
+
+func (g *group) failPending(err error, out *output) {
+	if len(g.pending) == 0 {
+		return
+	}
+	for i, p := range g.pending {
+		if i >= g.next && !p.duplicate {
+			g.worker.gate.release(p.size) // never reached the writer
+		}
+		g.answer(p, err, out)
+	}
+	g.pending, g.next = nil, 0
+}
+
+// answer completes a proposal once.
+func (g *group) answer(p *proposal, err error, out *output) {
+	if p.answered {
+		return
+	}
+	p.answered = true
+	g.gate.release(p.size)
+	out.finished++
+	base := p.staged.BaseOffset
+	if err != nil {
+		base = -1
+	}
+	p.done(base, err)
+}
+
+// abandon fails everything, when the node stops or the group is dropped.
+func (g *group) abandon(err error, out *output) {
+	if g.closeErr != nil {
+		return
+	}
+	g.closeErr, g.serving, g.isLeader = err, false, false
+	g.lead.Store(&leadership{node: -1, epoch: int32(g.term)})
+	for _, p := range g.batch {
+		if !p.duplicate {
+			g.worker.gate.release(p.size)
+		}
+		g.answer(p, err, out)
+	}
+	clear(g.batch)
+	g.batch = g.batch[:0]
+	g.failPending(err, out)
+	g.gate.close(err)
+	close(g.dead)
+}

@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"context"
+	"time"
+)
+
+// tickInterval is Raft's clock: elections after 1 to 2 s, heartbeats every 200 ms. Groups with one voter need none.
+const tickInterval = 100 * time.Millisecond
+
+// clockLoop is the node's one clock: Raft ticks and retention.
+func (n *Node) clockLoop(ctx context.Context) {
+	ticks := time.NewTicker(tickInterval)
+	defer ticks.Stop()
+	retention := time.NewTicker(n.opts.RetentionInterval)
+	defer retention.Stop()
+	for {
+		select {
+		case <-ticks.C:
+			n.sched.tick()
+		case now := <-retention.C:
+			n.retain(now)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// retain trims every partition by its settings, each on its own worker, and lets the deletes reach the disk even when
+// nothing is appended.
+func (n *Node) retain(now time.Time) {
+	n.mu.RLock()
+	for _, rs := range n.replicas {
+		for _, r := range rs {
+			if r != nil {
+				part := r.part
+				n.sched.run(r.group, func() { part.Retain(now) })
+			}
+		}
+	}
+	n.mu.RUnlock()
+	n.sched.flushAfterWorkers()
+}

@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"time"
+
+	"github.com/rowtrail/rowtrail/log"
+)
+
+// StateMachine is what a group replicates into. Every method is called by the group's one step worker, in Raft order;
+// none may block on the group itself, and none keeps the slices it is given (the payload bytes it may keep).
+//
+// Stage and Follow run ahead of consensus: what they record may still be replaced. Apply is final and deterministic: the same
+// entries in the same order give the same state on every replica and after every restart. A payload that the state
+// machine refuses is an error of Stage; after it is proposed there is no refusal.
+type StateMachine interface {
+	// Stage checks and stamps a payload with epoch and position; the group proposes it at once or calls Unstage.
+	Stage(epoch int32, payload []byte, now time.Time) (log.Staged, error)
+	Unstage(log.Staged)
+	// Follow records entries that reached the Raft log without Stage, replacing any at the same indexes and above.
+	Follow([]log.Entry)
+	Apply([]log.Entry)
+	// AppliedIndex is the last entry whose effects survived the last restart, later the last one applied.
+	AppliedIndex() uint64
+}
+
+// EntryStore is the durable side of one group's Raft log. Methods are safe against a concurrent Commit.
+type EntryStore interface {
+	HardState() log.HardState
+	FirstIndex() uint64
+	LastIndex() uint64
+	Term(index uint64) (uint64, error)
+	Entries(lo, hi, maxBytes uint64) ([]log.Entry, error)
+}
+
+// Committer makes mutations of many groups durable in one sync. It is called by one goroutine. An error is final:
+// nothing is known about what reached the disk.
+type Committer interface {
+	Commit([]log.Mutation) error
+}
+
+// compile-time proof that the partition log plugs in.
+var (
+	_ StateMachine = (*log.Partition)(nil)
+	_ EntryStore   = (*log.Partition)(nil)
+	_ Committer    = (*log.Store)(nil)
+)

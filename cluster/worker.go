@@ -1,0 +1,284 @@
+package cluster
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/rowtrail/rowtrail/log"
+)
+
+const (
+	// maxWorkerBytes bounds the appends in front of and inside one worker until they are durable (invariant 9).
+	maxWorkerBytes = 64 << 20
+	// maxPeerBytes bounds messages from other nodes that wait for one worker; above it they are dropped and repeated.
+	maxPeerBytes = 32 << 20
+	// proposalOverhead is counted for each append, so that the bound holds for tiny batches, too.
+	proposalOverhead = 512
+)
+
+type itemKind uint8
+
+const (
+	itemPropose itemKind = iota
+	itemMessage
+	itemDurable
+	itemRun
+	itemTick
+)
+
+// item is one thing for a worker to do. Which fields are set depends on kind.
+type item struct {
+	kind     itemKind
+	group    *group
+	proposal *proposal
+	message  *raftpb.Message
+	append   appendItem
+	run      func(*group, *output)
+}
+
+// worker steps the groups that are hashed to it. One turn empties the inbox, feeds the groups, and then
+// takes what all of them have ready at once; turn may be driven by hand.
+type worker struct {
+	s    *scheduler
+	gate *gate
+
+	mu        sync.Mutex
+	inbox     []item
+	peerBytes int64
+	ticked    bool // a tick waits in the inbox
+	stopped   bool
+	notify    chan struct{} // capacity 1
+
+	// owned by the goroutine that calls turn
+	spare  []item
+	groups map[log.GroupID]*group
+	voting map[log.GroupID]*group // those that need ticks
+	dirty  []*group
+	out    output
+	halted bool
+}
+
+func newWorker(s *scheduler) *worker {
+	return &worker{
+		s: s, gate: newGate(maxWorkerBytes), notify: make(chan struct{}, 1),
+		groups: map[log.GroupID]*group{}, voting: map[log.GroupID]*group{},
+		out: output{messages: map[int32][]Envelope{}, counters: &s.counters},
+	}
+}
+
+// post queues items in order. It reports false when the worker has stopped.
+func (w *worker) post(items ...item) bool {
+	w.mu.Lock()
+	if w.stopped {
+		w.mu.Unlock()
+		return false
+	}
+	w.inbox = append(w.inbox, items...)
+	w.mu.Unlock()
+	w.wake()
+	return true
+}
+
+func (w *worker) wake() {
+	select {
+	case w.notify <- struct{}{}:
+	default:
+	}
+}
+
+// receive queues a message from another node, or drops it.
+func (w *worker) receive(g *group, m *raftpb.Message) {
+	n := messageSize(m)
+	w.mu.Lock()
+	if w.stopped || w.peerBytes+n > maxPeerBytes {
+		w.mu.Unlock()
+		return
+	}
+	w.peerBytes += n
+	w.inbox = append(w.inbox, item{kind: itemMessage, group: g, message: m})
+	w.mu.Unlock()
+	w.wake()
+}
+
+func messageSize(m *raftpb.Message) int64 {
+	n := int64(proposalOverhead)
+	for _, e := range m.GetEntries() {
+		n += int64(entrySize(e))
+	}
+	return n
+}
+
+// tick queues one clock tick; ticks that a busy worker has not taken yet are one.
+func (w *worker) tick() {
+	w.mu.Lock()
+	if w.stopped || w.ticked {
+		w.mu.Unlock()
+		return
+	}
+	w.ticked = true
+	w.inbox = append(w.inbox, item{kind: itemTick})
+	w.mu.Unlock()
+	w.wake()
+}
+
+// run drives turns until stop is closed, then answers what is left.
+func (w *worker) run(stop <-chan struct{}) {
+	for {
+		select {
+		case <-w.notify:
+			for w.turn() {
+			}
+		case <-stop:
+			w.shutdown(log.ErrClosed)
+			return
+		}
+	}
+}
+
+// turn does one round and reports whether there was anything to do.
+func (w *worker) turn() (worked bool) {
+	var items []item
+	defer func() {
+		if r := recover(); r != nil {
+			// Raft and the storage below it panic when an invariant does not hold; nothing after that may be
+			// acknowledged.
+			w.s.fail(fmt.Errorf("step group: %v\n%s", r, debug.Stack()))
+			w.refuse(items, w.s.failed())
+			worked = true
+		}
+	}()
+	if err := w.s.failed(); err != nil && !w.halted {
+		w.halted = true
+		w.abandonAll(err)
+	}
+	w.mu.Lock()
+	items = w.inbox
+	w.inbox, w.spare = w.spare[:0], nil
+	w.peerBytes, w.ticked = 0, false
+	w.mu.Unlock()
+	if len(items) == 0 {
+		w.spare = items
+		return false
+	}
+	now := w.s.now()
+	for i := range items {
+		w.handle(&items[i], now)
+	}
+	for _, g := range w.dirty {
+		g.dirty = false
+		if g.closeErr == nil {
+			g.turn(&w.out)
+		}
+	}
+	w.dirty = w.dirty[:0]
+	w.flush()
+	clear(items)
+	w.spare = items[:0]
+	return true
+}
+
+func (w *worker) handle(it *item, now time.Time) {
+	g := it.group
+	switch it.kind {
+	case itemPropose:
+		g.stage(it.proposal, now, &w.out)
+	case itemMessage:
+		if g.closeErr == nil {
+			g.step(it.message)
+		}
+	case itemDurable:
+		g.durable(&it.append, &w.out)
+	case itemRun:
+		it.run(g, &w.out)
+	case itemTick: // groups with one voter sleep through it
+		for _, v := range w.voting {
+			v.rn.Tick()
+			w.touch(v)
+		}
+		return
+	}
+	if g != nil {
+		w.touch(g)
+	}
+}
+
+func (w *worker) touch(g *group) {
+	if !g.dirty {
+		g.dirty = true
+		w.dirty = append(w.dirty, g)
+	}
+}
+
+// flush hands the turn's output on.
+func (w *worker) flush() {
+	out := &w.out
+	if len(out.appends) > 0 {
+		w.s.writer.submit(out.appends...)
+		clear(out.appends)
+		out.appends = out.appends[:0]
+	}
+	for node, ms := range out.messages {
+		if len(ms) > 0 {
+			w.s.transport.Send(node, ms)
+			clear(ms)
+			out.messages[node] = ms[:0]
+		}
+	}
+	w.s.finish(out.finished)
+	out.finished = 0
+}
+
+func (w *worker) add(g *group) {
+	w.groups[g.id] = g
+	if g.alone() {
+		// Nobody else can win, so there is nothing to wait for.
+		if err := g.rn.Campaign(); err != nil {
+			panic(fmt.Sprintf("group %d: campaign: %v", g.id, err))
+		}
+		return
+	}
+	w.voting[g.id] = g
+}
+
+func (w *worker) remove(g *group, err error) {
+	g.abandon(err, &w.out)
+	delete(w.groups, g.id)
+	delete(w.voting, g.id)
+}
+
+func (w *worker) abandonAll(err error) {
+	for _, g := range w.groups {
+		w.remove(g, err)
+	}
+	w.out.appends = nil
+	w.flush()
+}
+
+// shutdown answers everything that is queued or pending with err and takes nothing more.
+func (w *worker) shutdown(err error) {
+	w.mu.Lock()
+	w.stopped = true
+	items := w.inbox
+	w.inbox = nil
+	w.mu.Unlock()
+	if f := w.s.failed(); f != nil {
+		err = f
+	}
+	w.abandonAll(err)
+	w.refuse(items, err)
+}
+
+// refuse answers queued appends that were not taken.
+func (w *worker) refuse(items []item, err error) {
+	for i := range items {
+		if items[i].kind == itemPropose {
+			items[i].group.answer(items[i].proposal, err, &w.out)
+		}
+	}
+	w.s.finish(w.out.finished)
+	w.out.finished = 0
+}
