@@ -1,0 +1,170 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/rowtrail/rowtrail/connectors"
+)
+
+const connectTimeout = 15 * time.Second
+
+// sessionSettings make values canonical text, the same in the load and in the stream.
+var sessionSettings = map[string]string{
+	"client_encoding":                     "UTF8",
+	"DateStyle":                           "ISO, YMD",
+	"IntervalStyle":                       "postgres",
+	"extra_float_digits":                  "3",
+	"TimeZone":                            "UTC",
+	"bytea_output":                        "hex",
+	"lc_monetary":                         "C",
+	"search_path":                         "pg_catalog", // type and object names come out qualified, whatever the role's default
+	"statement_timeout":                   "0",
+	"lock_timeout":                        "0",
+	"idle_in_transaction_session_timeout": "0",
+}
+
+// connection reads database.*.
+func (p *parser) connection(c *Config) {
+	dsn := p.text("database.dsn", "")
+	host := p.text("database.hostname", "")
+	port := p.number("database.port", 5432, 1, 65535)
+	user := p.text("database.user", "")
+	p.used["database.password"] = true
+	password := p.props["database.password"]
+	db := p.text("database.dbname", "")
+	ssl := map[string]string{
+		"sslmode":     p.choice("database.sslmode", "prefer", "disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+		"sslrootcert": p.text("database.sslrootcert", ""),
+		"sslcert":     p.text("database.sslcert", ""),
+		"sslkey":      p.text("database.sslkey", ""),
+	}
+	if dsn == "" {
+		switch {
+		case host == "":
+			p.fail("database.hostname", errors.New("is missing (or give database.dsn)"))
+			return
+		case db == "":
+			p.fail("database.dbname", errors.New("is missing"))
+			return
+		case user == "":
+			p.fail("database.user", errors.New("is missing"))
+			return
+		}
+		q := url.Values{}
+		for k, v := range ssl {
+			if v != "" {
+				q.Set(k, v)
+			}
+		}
+		if strings.HasPrefix(host, "/") {
+			q.Set("host", host)
+			host = ""
+		}
+		u := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: net.JoinHostPort(host, fmt.Sprint(port)), Path: "/" + db, RawQuery: q.Encode()}
+		dsn = u.String()
+	} else {
+		for _, name := range []string{"database.hostname", "database.user", "database.dbname", "database.password"} {
+			if p.props[name] != "" {
+				p.fail(name, errors.New("cannot be used together with database.dsn"))
+			}
+		}
+	}
+	cfg, err := pgconn.ParseConfig(dsn)
+	if err != nil {
+		// The cause is left out: it can quote the password.
+		p.fail("database.dsn", errors.New("is not a Postgres connection string: expected postgres://user:password@host:port/database?sslmode=... or key=value pairs"))
+		return
+	}
+	if cfg.Database == "" {
+		p.fail("database.dsn", errors.New("names no database"))
+	}
+	cfg.ConnectTimeout = connectTimeout
+	for k, v := range sessionSettings {
+		cfg.RuntimeParams[k] = v
+	}
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "rowtrail " + c.Name
+	}
+	c.conn, c.Database = cfg, cfg.Database
+}
+
+// dial opens an ordinary connection.
+func (c *Config) dial(ctx context.Context) (*pgconn.PgConn, error) {
+	conn, err := pgconn.ConnectConfig(ctx, c.conn.Copy())
+	if err != nil {
+		return nil, c.connectError(err)
+	}
+	return conn, nil
+}
+
+// dialReplication opens a walsender connection whose bytes after the start of the stream belong to the frame reader.
+func (c *Config) dialReplication(ctx context.Context) (*pgconn.PgConn, *frames, error) {
+	cfg := c.conn.Copy()
+	cfg.RuntimeParams["replication"] = "database"
+	fr := tapFrontend(cfg)
+	conn, err := pgconn.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, nil, c.connectError(err)
+	}
+	return conn, fr(), nil
+}
+
+// connectError tells errors that need a person from those that pass.
+func (c *Config) connectError(err error) error {
+	where := fmt.Sprintf("connect to database %s on %s:%d as %s", c.Database, c.conn.Host, c.conn.Port, c.conn.User)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch pg.Code {
+		case "28P01", "28000":
+			if strings.Contains(pg.Message, "no pg_hba.conf entry") {
+				return &connectors.Fault{Problem: where + ": " + pg.Message, Remedy: "add a line for this host, user and database to pg_hba.conf and run SELECT pg_reload_conf()"}
+			}
+			return &connectors.Fault{Problem: where + ": " + pg.Message, Remedy: "set database.user and database.password to a role that may log in"}
+		case "3D000":
+			return &connectors.Fault{Problem: where + ": " + pg.Message, Remedy: "set database.dbname to an existing database"}
+		case "42501":
+			return &connectors.Fault{Problem: where + ": " + pg.Message, Remedy: "ALTER ROLE " + quoteIdent(c.conn.User) + " REPLICATION"}
+		}
+	}
+	return fmt.Errorf("%s: %w", where, err)
+}
+
+// quoteIdent quotes an SQL identifier.
+func quoteIdent(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+
+// quoteLiteral quotes an SQL string under standard_conforming_strings.
+func quoteLiteral(s string) string { return `'` + strings.ReplaceAll(s, `'`, `''`) + `'` }
+
+// sqlState is the SQLSTATE of a server error, else "".
+func sqlState(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}
+
+// query runs SQL without parameters and returns all rows of its last result in text; NULL is nil.
+func query(ctx context.Context, conn *pgconn.PgConn, sql string) ([][][]byte, error) {
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(results) == 0 {
+		return nil, nil
+	}
+	return results[len(results)-1].Rows, nil
+}
+
+func execute(ctx context.Context, conn *pgconn.PgConn, sql string) error {
+	_, err := conn.Exec(ctx, sql).ReadAll()
+	return err
+}

@@ -1,0 +1,166 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pglogrepl"
+
+	"github.com/rowtrail/rowtrail/connectors"
+)
+
+// lsn is a place in the source's WAL; its text form is Postgres'.
+type lsn uint64
+
+func (l lsn) String() string { return pglogrepl.LSN(l).String() }
+
+func (l lsn) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, l.String()), nil }
+
+func (l *lsn) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return fmt.Errorf("parse LSN: %w", err)
+	}
+	v, err := pglogrepl.ParseLSN(s)
+	*l = lsn(v)
+	return err
+}
+
+func parseLSN(s string) (lsn, error) {
+	v, err := pglogrepl.ParseLSN(s)
+	if err != nil {
+		return 0, fmt.Errorf("parse LSN %q: %w", s, err)
+	}
+	return lsn(v), nil
+}
+
+// server identifies the history that LSNs belong to (P16).
+type server struct {
+	System   string
+	Timeline int32
+	Database string
+}
+
+// loads says at which consistent point each table was loaded. A value is never changed once it is part of a mark.
+type loads map[string]lsn
+
+func (l loads) with(names []string, at lsn) loads {
+	next := maps.Clone(l)
+	if next == nil {
+		next = loads{}
+	}
+	for _, n := range names {
+		next[n] = at
+	}
+	return next
+}
+
+// latest is the highest consistent point.
+func (l loads) latest() lsn {
+	var top lsn
+	for _, at := range l {
+		top = max(top, at)
+	}
+	return top
+}
+
+// resume is the connector's resume point, the value of its record in the position topic.
+type resume struct {
+	server
+	LSN      lsn    // every transaction that committed before it is in the log
+	Commit   lsn    // commit LSN of the last one, 0 none yet
+	TimeUs   int64  // its commit time
+	Slot     string // whose stream it belongs to
+	Complete bool   // the initial load is done (P3: one durable record)
+	Loaded   loads
+}
+
+// resumeJSON groups tables by consistent point: most share one.
+type resumeJSON struct {
+	Version  int                 `json:"version"`
+	System   string              `json:"system"`
+	Timeline int32               `json:"timeline"`
+	Database string              `json:"database"`
+	Slot     string              `json:"slot"`
+	LSN      lsn                 `json:"lsn"`
+	Commit   lsn                 `json:"commit_lsn"`
+	TimeUs   int64               `json:"ts_us"`
+	Complete bool                `json:"loaded"`
+	Loads    map[string][]string `json:"loads,omitempty"`
+}
+
+const resumeVersion = 1
+
+func (r *resume) append(dst []byte) []byte {
+	j := resumeJSON{
+		Version: resumeVersion, System: r.System, Timeline: r.Timeline, Database: r.Database, Slot: r.Slot,
+		LSN: r.LSN, Commit: r.Commit, TimeUs: r.TimeUs, Complete: r.Complete,
+	}
+	if len(r.Loaded) > 0 {
+		j.Loads = map[string][]string{}
+		for name, at := range r.Loaded {
+			j.Loads[at.String()] = append(j.Loads[at.String()], name)
+		}
+		for _, names := range j.Loads {
+			sort.Strings(names)
+		}
+	}
+	b, err := json.Marshal(j)
+	if err != nil { // plain data marshals; an invalid UTF-8 name is replaced, never refused
+		return dst
+	}
+	return append(dst, b...)
+}
+
+func parseResume(b []byte) (*resume, error) {
+	var j resumeJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return nil, fmt.Errorf("parse resume point: %w", err)
+	}
+	if j.Version != resumeVersion {
+		return nil, &connectors.Fault{
+			Problem: fmt.Sprintf("the resume point has version %d, this build reads %d", j.Version, resumeVersion),
+			Remedy:  "run the version of Rowtrail that wrote it, or a newer one",
+		}
+	}
+	r := &resume{
+		server: server{j.System, j.Timeline, j.Database}, Slot: j.Slot,
+		LSN: j.LSN, Commit: j.Commit, TimeUs: j.TimeUs, Complete: j.Complete, Loaded: loads{},
+	}
+	for at, names := range j.Loads {
+		l, err := parseLSN(at)
+		if err != nil {
+			return nil, fmt.Errorf("parse resume point: %w", err)
+		}
+		for _, n := range names {
+			r.Loaded[n] = l
+		}
+	}
+	return r, nil
+}
+
+// history is one line of a timeline's history: the timeline ended at this LSN.
+type history struct {
+	timeline int32
+	end      lsn
+}
+
+func parseHistory(content string) []history {
+	var list []history
+	for _, line := range strings.Split(content, "\n") {
+		f := strings.Fields(line)
+		if len(f) < 2 || strings.HasPrefix(f[0], "#") {
+			continue
+		}
+		tli, err := strconv.ParseInt(f[0], 10, 32)
+		at, err2 := parseLSN(f[1])
+		if err == nil && err2 == nil {
+			list = append(list, history{int32(tli), at})
+		}
+	}
+	return list
+}

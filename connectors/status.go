@@ -1,0 +1,88 @@
+package connectors
+
+import (
+	"sync"
+	"time"
+)
+
+// States of a connector.
+const (
+	StateStarting  = "starting"
+	StateLoading   = "loading"
+	StateStreaming = "streaming"
+	StateRetrying  = "retrying"
+	StateFailed    = "failed"
+	StateStopped   = "stopped"
+)
+
+// Status is what one connector says about itself.
+type Status struct {
+	Name         string      `json:"name"`
+	Type         string      `json:"type"`
+	State        string      `json:"state"`
+	Error        string      `json:"error,omitempty"`
+	Position     string      `json:"position"`     // as the source writes it
+	Events       uint64      `json:"events"`       // committed in the log since the start of the process
+	Transactions uint64      `json:"transactions"` // source transactions, likewise
+	Bytes        uint64      `json:"bytes"`        // key and value bytes, likewise
+	LagBytes     int64       `json:"lagBytes"`     // source log not yet in our log
+	LagEvents    int64       `json:"lagEvents"`    // read but not yet committed
+	LagSeconds   float64     `json:"lagSeconds"`   // age of the oldest transaction that is read but not committed
+	Load         *LoadStatus `json:"load,omitempty"`
+	Since        time.Time   `json:"since"` // of the state
+}
+
+// LoadStatus is the progress of the initial load.
+type LoadStatus struct {
+	Tables        int    `json:"tables"`
+	TablesDone    int    `json:"tablesDone"`
+	Rows          int64  `json:"rows"`
+	RowsEstimated int64  `json:"rowsEstimated"`
+	Current       string `json:"current"`
+}
+
+// Tracker keeps a Status up to date; it is safe for concurrent use.
+type Tracker struct {
+	mu sync.Mutex
+	s  Status
+}
+
+// NewTracker starts in StateStarting.
+func NewTracker(name, kind string) *Tracker {
+	return &Tracker{s: Status{Name: name, Type: kind, State: StateStarting, Since: time.Now()}}
+}
+
+// SetState changes the state; err is nil when the state is a good one.
+func (t *Tracker) SetState(state string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.s.State != state {
+		t.s.Since = time.Now()
+	}
+	t.s.State, t.s.Error = state, ""
+	if err != nil {
+		t.s.Error = err.Error()
+	}
+	if state == StateStreaming {
+		t.s.Load = nil
+	}
+}
+
+// Update changes the status under the tracker's lock.
+func (t *Tracker) Update(fn func(*Status)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fn(&t.s)
+}
+
+// Status is a copy.
+func (t *Tracker) Status() Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.s
+	if s.Load != nil {
+		l := *s.Load
+		s.Load = &l
+	}
+	return s
+}

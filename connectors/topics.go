@@ -1,0 +1,176 @@
+package connectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// clientDefaultMaxBytes is the batch size that every broker takes by default.
+const clientDefaultMaxBytes = 1000012
+
+// TopicOptions are topic.creation.default.*.
+type TopicOptions struct {
+	Partitions  int32             // -1: the broker's default
+	Replication int16             // -1: the broker's default
+	Configs     map[string]string // any other topic.creation.default.<name>
+}
+
+// TopicKind says what a topic is for.
+type TopicKind int
+
+const (
+	TopicData      TopicKind = iota // as topic.creation.default.* says
+	TopicSingle                     // one partition
+	TopicCompacted                  // one partition, compacted
+)
+
+// topics remembers the topics that exist.
+type topics struct {
+	admin *kadm.Client
+	opts  TopicOptions
+	mu    sync.Mutex
+	known map[string]int32
+	limit sync.Map // topic name to int32
+}
+
+func newTopics(admin *kadm.Client, opts TopicOptions) *topics {
+	return &topics{admin: admin, opts: opts, known: map[string]int32{}}
+}
+
+// maxBytes is the largest batch that a topic takes.
+func (t *topics) maxBytes(topic string) int32 {
+	if v, ok := t.limit.Load(topic); ok {
+		return v.(int32)
+	}
+	return clientDefaultMaxBytes
+}
+
+// EnsureTopic makes sure that a topic exists and says how many partitions it has.
+func (w *Writer) EnsureTopic(ctx context.Context, name string, kind TopicKind) (int32, error) {
+	return w.topics.ensure(ctx, name, kind)
+}
+
+func (t *topics) ensure(ctx context.Context, name string, kind TopicKind) (int32, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n, ok := t.known[name]; ok {
+		return n, nil
+	}
+	n, err := t.partitions(ctx, name)
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		if err = t.create(ctx, name, kind); err == nil {
+			n, err = t.awaitPartitions(ctx, name)
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("make sure that topic %s exists: %w", name, err)
+	}
+	if kind != TopicData && n != 1 {
+		return 0, &Fault{
+			Problem: fmt.Sprintf("topic %s has %d partitions but needs exactly 1 to keep its order", name, n),
+			Remedy:  "choose another topic.prefix, or delete the topic (that resets the connector)",
+		}
+	}
+	t.readLimit(ctx, name)
+	t.known[name] = n
+	return n, nil
+}
+
+func (t *topics) partitions(ctx context.Context, name string) (int32, error) {
+	details, err := t.admin.ListTopics(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	d, ok := details[name]
+	if !ok {
+		return 0, kerr.UnknownTopicOrPartition
+	}
+	if d.Err != nil {
+		return 0, d.Err
+	}
+	return int32(len(d.Partitions)), nil
+}
+
+func (t *topics) create(ctx context.Context, name string, kind TopicKind) error {
+	partitions, configs := int32(1), map[string]*string{}
+	set := func(k, v string) { configs[k] = &v }
+	set("max.message.bytes", strconv.Itoa(maxRecordBytes))
+	switch kind {
+	case TopicData:
+		partitions = t.opts.Partitions
+		for k, v := range t.opts.Configs {
+			set(k, v)
+		}
+	case TopicCompacted:
+		set("cleanup.policy", "compact")
+	}
+	_, err := t.admin.CreateTopic(ctx, partitions, t.opts.Replication, configs, name)
+	if errors.Is(err, kerr.TopicAlreadyExists) {
+		return nil
+	}
+	return err
+}
+
+// awaitPartitions waits until the new topic is in the metadata.
+func (t *topics) awaitPartitions(ctx context.Context, name string) (int32, error) {
+	for range 100 {
+		n, err := t.partitions(ctx, name)
+		if err == nil && n > 0 {
+			return n, nil
+		}
+		if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.LeaderNotAvailable) {
+			return 0, err
+		}
+		if err := pause(ctx, topicPoll); err != nil {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("topic is created but does not appear: %w", kerr.UnknownTopicOrPartition)
+}
+
+// readLimit learns how large a record may be; without the right to ask, the client's default stands.
+func (t *topics) readLimit(ctx context.Context, name string) {
+	configs, err := t.admin.DescribeTopicConfigs(ctx, name)
+	if err != nil {
+		return
+	}
+	rc, err := configs.On(name, nil)
+	if err != nil || rc.Err != nil {
+		return
+	}
+	for _, c := range rc.Configs {
+		if c.Key != "max.message.bytes" || c.Value == nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(*c.Value, 10, 32); err == nil && n > 1024 {
+			t.limit.Store(name, int32(min(n, maxRecordBytes)))
+		}
+	}
+}
+
+// partitioner is the Java client's for records with a key. Without one the record's own partition counts: keyless tables
+// keep their order in one partition, and a truncate goes to each.
+type partitioner struct{}
+
+func (partitioner) ForTopic(topic string) kgo.TopicPartitioner {
+	return &topicPartitioner{keyed: kgo.StickyKeyPartitioner(nil).ForTopic(topic)}
+}
+
+type topicPartitioner struct{ keyed kgo.TopicPartitioner }
+
+// RequiresConsistency is true for every record: invariant 2 does not allow another partition when one is offline.
+func (p *topicPartitioner) RequiresConsistency(*kgo.Record) bool { return true }
+
+func (p *topicPartitioner) Partition(r *kgo.Record, n int) int {
+	if r.Key != nil {
+		return p.keyed.Partition(r, n)
+	}
+	return int(r.Partition)
+}
