@@ -1,2 +1,23 @@
-// Package postgres is part of Rowtrail.
+// Package postgres applies change events to a Postgres database.
+//
+// Files: config (properties), check (what a human must mend, with the SQL), target and session (connection, target
+// transaction), state (offsets and fencing), catalog and evolve (target tables, and what is created in them), window
+// (operations waiting for one round trip), statements and flush (how they are written), foreign (records of other
+// producers), errors (what trying again mends).
+//
+// A value travels as the source's text and is cast by the target to the column's own type without a length, so that the
+// target's assignment rules refuse what does not fit instead of cutting it off.
+//
+// Rows are written by the record's key alone: INSERT ... ON CONFLICT (key) DO UPDATE, DELETE by key. Another unique
+// index never decides which row is meant: hitting one is an error. Operations of one round trip are folded to one per
+// key; when the folded form offends a unique index, a foreign key or an exclusion constraint, the round trip is
+// repeated one by one in source order, which is how the source went through it. Tables with row triggers are always
+// written in source order.
+//
+// Invariant 4: rows, offsets and the check of the session's epoch are one target transaction. Opening a session raises the
+// epoch under a row lock that a commit in flight holds, so a session before it has either committed, and its offsets are
+// read, or fails with ErrFenced.
+//
+// Invariant 6: a column that the source did not send is not written. A row with such columns is updated, never inserted: when
+// the target does not have it, the sink stops.
 package postgres

@@ -1,0 +1,105 @@
+package sink
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// discoverInterval is how often new topics and partitions are looked for.
+const discoverInterval = 3 * time.Second
+
+// discover reads which topics there are.
+func (r *Runner) discover(ctx context.Context) (plan, error) {
+	details, err := r.admin.ListTopics(ctx)
+	if err != nil {
+		return plan{}, fmt.Errorf("list topics: %w", err)
+	}
+	pl := makePlan(r.settings.Topics, details.Names())
+	r.mu.Lock()
+	r.plan = pl
+	r.status.Topics = pl.dataTopics()
+	r.lookedAt = time.Now()
+	r.mu.Unlock()
+	return pl, nil
+}
+
+func (r *Runner) currentPlan() plan {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.plan
+}
+
+// rediscover picks up new topics while a task runs: at intervals, or at once (but not in a tight loop) when one is missing.
+func (r *Runner) rediscover(ctx context.Context, t *task, urgent bool) error {
+	r.mu.Lock()
+	age := time.Since(r.lookedAt)
+	r.mu.Unlock()
+	if age < discoverInterval && (!urgent || age < idleTick/2) {
+		return nil
+	}
+	pl, err := r.discover(ctx)
+	if err != nil {
+		return err
+	}
+	for topic, prefix := range t.plan.data {
+		now, ok := pl.data[topic]
+		if !ok {
+			continue // deleted: fetching it tells
+		}
+		if now != prefix {
+			return errReplan
+		}
+	}
+	if maps.Equal(pl.data, t.plan.data) && slices.Equal(pl.prefixes, t.plan.prefixes) {
+		return nil
+	}
+	t.plan = pl
+	t.client.AddConsumeTopics(pl.topics()...)
+	r.log.Info("topics changed", "topics", pl.dataTopics())
+	return nil
+}
+
+// logBounds reads the first and the last offset of partitions.
+func (r *Runner) logBounds(ctx context.Context, topics []string) (map[partition]bounds, error) {
+	starts, err := r.admin.ListStartOffsets(ctx, topics...)
+	if err == nil {
+		err = starts.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list first offsets: %w", err)
+	}
+	ends, err := r.admin.ListEndOffsets(ctx, topics...)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list last offsets: %w", err)
+	}
+	out := make(map[partition]bounds)
+	starts.Each(func(o kadm.ListedOffset) {
+		end, ok := ends.Lookup(o.Topic, o.Partition)
+		if ok {
+			out[partition{o.Topic, o.Partition}] = bounds{o.Offset, end.Offset}
+		}
+	})
+	return out, nil
+}
+
+// committedEnds reads where the committed part of each partition ends.
+func (r *Runner) committedEnds(ctx context.Context, topics ...string) (map[partition]int64, error) {
+	ends, err := r.admin.ListCommittedOffsets(ctx, topics...)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list committed offsets: %w", err)
+	}
+	out := make(map[partition]int64)
+	ends.Each(func(o kadm.ListedOffset) { out[partition{o.Topic, o.Partition}] = o.Offset })
+	return out, nil
+}

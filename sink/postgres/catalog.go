@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rowtrail/rowtrail/sink"
+)
+
+// table is a target table as the catalog has it.
+type table struct {
+	name    tableName
+	columns map[string]column
+	keys    [][]string // columns of each unique index that can decide which row is meant
+	// ordered: folding can offend another unique index, a foreign key or an exclusion constraint, so a window is written under
+	// a savepoint and repeated in source order when it does.
+	ordered bool
+	// exact: row triggers see every single change, so windows are always written in source order.
+	exact bool
+
+	current *binding // the version of the source table that is in the window
+}
+
+// column is a column of a target table.
+type column struct {
+	cast     string // type without a length, for casts: an explicit cast to varchar(3) would cut off silently
+	declared string
+	computed bool // generated: cannot be written
+}
+
+// lookup reads a table from the catalog; nil when there is none.
+func (s *session) lookup(ctx context.Context, name tableName) (*table, error) {
+	rows, err := query(ctx, s.conn, `SELECT a.attname, format_type(a.atttypid, -1), format_type(a.atttypid, a.atttypmod), a.attgenerated <> ''
+		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+		WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped`, name.String())
+	if err != nil {
+		return nil, fmt.Errorf("read columns of %s: %w", name, err)
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	t := &table{name: name, columns: make(map[string]column, len(rows))}
+	for _, r := range rows {
+		t.columns[string(r[0])] = column{cast: string(r[1]), declared: string(r[2]), computed: string(r[3]) == "t"}
+	}
+	return t, s.lookupRules(ctx, t)
+}
+
+// lookupRules reads what decides how a table may be written.
+func (s *session) lookupRules(ctx context.Context, t *table) error {
+	rows, err := query(ctx, s.conn, `SELECT i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL,
+			(SELECT array_agg(a.attname ORDER BY a.attname) FROM pg_attribute a WHERE a.attrelid = i.indrelid AND
+				a.attnum = ANY (i.indkey::int2[]) AND a.attnum IN (SELECT k FROM unnest(i.indkey::int2[]) WITH ORDINALITY u(k, n) WHERE n <= i.indnkeyatts))
+		FROM pg_index i WHERE i.indrelid = to_regclass($1) AND (i.indisunique OR i.indisexclusion)`, t.name.String())
+	if err != nil {
+		return fmt.Errorf("read indexes of %s: %w", t.name, err)
+	}
+	for _, r := range rows {
+		if string(r[0]) == "t" && r[1] != nil {
+			t.keys = append(t.keys, parseNames(string(r[1])))
+		}
+	}
+	t.ordered = len(rows) > 1
+	rows, err = query(ctx, s.conn, `SELECT
+		EXISTS (SELECT FROM pg_constraint WHERE contype IN ('f', 'x') AND (conrelid = to_regclass($1) OR confrelid = to_regclass($1))),
+		EXISTS (SELECT FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT tgisinternal AND tgenabled <> 'D')`, t.name.String())
+	if err != nil {
+		return fmt.Errorf("read constraints of %s: %w", t.name, err)
+	}
+	t.ordered = t.ordered || string(rows[0][0]) == "t"
+	t.exact = string(rows[0][1]) == "t"
+	return nil
+}
+
+// parseNames reads a text array of identifiers.
+func parseNames(array string) []string {
+	var names []string
+	var name strings.Builder
+	quoted, escaped := false, false
+	for _, r := range strings.TrimSuffix(strings.TrimPrefix(array, "{"), "}") {
+		switch {
+		case escaped:
+			name.WriteRune(r)
+			escaped = false
+		case r == '\\':
+			escaped = true
+		case r == '"':
+			quoted = !quoted
+		case r == ',' && !quoted:
+			names = append(names, name.String())
+			name.Reset()
+		default:
+			name.WriteRune(r)
+		}
+	}
+	return append(names, name.String())
+}
+
+// checkKey refuses a table in which the record's key does not decide which row is meant.
+func (t *table) checkKey(key []string) error {
+	sorted := slices.Sorted(slices.Values(key))
+	for _, k := range t.keys {
+		if slices.Equal(k, sorted) {
+			return nil
+		}
+	}
+	quoted := make([]string, len(key))
+	for i, k := range key {
+		quoted[i] = quote(k)
+	}
+	list := strings.Join(quoted, ", ")
+	return sink.Permanent(fmt.Errorf("table %s has no unique index on exactly (%s), the key of the records; ALTER TABLE %s ADD UNIQUE (%s)",
+		t.name, list, t.name, list))
+}

@@ -1,0 +1,196 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/rowtrail/rowtrail/sink"
+)
+
+const minServerVersion = 120000
+
+// checker collects findings.
+type checker struct {
+	config   *Config
+	conn     *pgconn.PgConn
+	user     string
+	database string
+	findings []sink.Finding
+}
+
+func (c *checker) add(level, subject, problem, remedy string) {
+	c.findings = append(c.findings, sink.Finding{Level: level, Subject: subject, Problem: problem, Remedy: remedy})
+}
+
+// Check connects to the target and reports what the sink would stumble over, with the SQL that mends it. It changes nothing.
+func Check(ctx context.Context, config *Config) []sink.Finding {
+	c := &checker{config: config}
+	conn, err := connect(ctx, config, "rowtrail check")
+	if err != nil {
+		c.add(sink.LevelError, "target", "cannot connect: "+err.Error(), connectRemedy(err, config))
+		return c.findings
+	}
+	defer closeConn(conn)
+	c.conn = conn
+	for _, step := range []func(context.Context) error{c.server, c.offsets, c.schemas, c.tables} {
+		if err := step(ctx); err != nil {
+			c.add(sink.LevelError, "target", err.Error(), "see the server's log")
+			return c.findings
+		}
+	}
+	return c.findings
+}
+
+// connectRemedy says what to do about the usual reasons.
+func connectRemedy(err error, config *Config) string {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return fmt.Sprintf("check host and port in dsn, and that the server listens at %s:%d", config.Connect.Host, config.Connect.Port)
+	}
+	switch pg.Code {
+	case "3D000":
+		return "CREATE DATABASE " + quote(config.Connect.Database)
+	case "28000", "28P01":
+		return "check user and password in dsn, and pg_hba.conf"
+	case "53300":
+		return "ALTER SYSTEM SET max_connections = ... and restart, or free connections"
+	}
+	return "see the server's log"
+}
+
+// ask runs a query of one row of booleans and text.
+func (c *checker) ask(ctx context.Context, sql string, params ...string) ([]string, error) {
+	rows, err := query(ctx, c.conn, sql, params...)
+	if err != nil {
+		return nil, fmt.Errorf("check target: %w", err)
+	}
+	if len(rows) != 1 {
+		return nil, fmt.Errorf("check target: %d rows instead of 1", len(rows))
+	}
+	out := make([]string, len(rows[0]))
+	for i, v := range rows[0] {
+		out[i] = string(v)
+	}
+	return out, nil
+}
+
+func (c *checker) server(ctx context.Context) error {
+	r, err := c.ask(ctx, `SELECT current_user, current_database(), current_setting('server_version_num')::int >= $1::int,
+		current_setting('server_version'), pg_is_in_recovery(), current_setting('default_transaction_read_only')`, fmt.Sprint(minServerVersion))
+	if err != nil {
+		return err
+	}
+	c.user, c.database = r[0], r[1]
+	if r[2] != "t" {
+		c.add(sink.LevelError, "server", "Postgres "+r[3]+" is too old: 12 or newer is needed", "upgrade the target")
+	}
+	if r[4] == "t" {
+		c.add(sink.LevelError, "server", "the server is a standby and cannot be written", "name the primary in dsn, or target_session_attrs=read-write")
+	}
+	if r[5] == "on" {
+		c.add(sink.LevelError, "server", "transactions are read-only by default",
+			fmt.Sprintf("ALTER ROLE %s IN DATABASE %s SET default_transaction_read_only = off", quote(c.user), quote(c.database)))
+	}
+	return nil
+}
+
+// schema reports what the role may not do in a schema that the sink creates tables in.
+func (c *checker) schema(ctx context.Context, schema string, create bool) (exists bool, err error) {
+	r, err := c.ask(ctx, `SELECT to_regnamespace($1) IS NOT NULL,
+		has_database_privilege(current_database(), 'CREATE'),
+		CASE WHEN to_regnamespace($1) IS NOT NULL THEN has_schema_privilege(to_regnamespace($1), 'USAGE') END,
+		CASE WHEN to_regnamespace($1) IS NOT NULL THEN has_schema_privilege(to_regnamespace($1), 'CREATE') END`, quote(schema))
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case r[0] != "t" && create && r[1] != "t":
+		c.add(sink.LevelError, "schema "+schema, "does not exist, and "+c.user+" may not create it",
+			fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s", quote(schema), quote(c.user)))
+	case r[0] == "t" && r[2] != "t":
+		c.add(sink.LevelError, "schema "+schema, c.user+" may not use it", fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s", quote(schema), quote(c.user)))
+	case r[0] == "t" && create && r[3] != "t":
+		c.add(sink.LevelError, "schema "+schema, c.user+" may not create tables in it",
+			fmt.Sprintf("GRANT USAGE, CREATE ON SCHEMA %s TO %s", quote(schema), quote(c.user)))
+	}
+	return r[0] == "t", nil
+}
+
+func (c *checker) offsets(ctx context.Context) error {
+	schema := c.config.OffsetsSchema
+	r, err := c.ask(ctx, "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL", c.config.sinksTable(), c.config.offsetsTable())
+	if err != nil {
+		return err
+	}
+	exist := r[0] == "t"
+	if found, err := c.schema(ctx, schema, !exist); err != nil || !found || !exist {
+		return err
+	}
+	for _, t := range []string{c.config.sinksTable(), c.config.offsetsTable()} {
+		if err := c.rights(ctx, t, "SELECT", "INSERT", "UPDATE"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rights reports what the role may not do with a table.
+func (c *checker) rights(ctx context.Context, table string, rights ...string) error {
+	for _, right := range rights {
+		r, err := c.ask(ctx, "SELECT has_table_privilege(to_regclass($1), $2)", table, right)
+		if err != nil {
+			return err
+		}
+		if r[0] != "t" {
+			c.add(sink.LevelError, "table "+table, c.user+" has no "+right+" right", fmt.Sprintf("GRANT %s ON %s TO %s", right, table, quote(c.user)))
+		}
+	}
+	return nil
+}
+
+// schemas checks where tables will be created, as far as the configuration tells.
+func (c *checker) schemas(ctx context.Context) error {
+	if c.config.TargetSchema != "" {
+		_, err := c.schema(ctx, c.config.TargetSchema, c.config.Evolve)
+		return err
+	}
+	if !c.config.Evolve {
+		return nil
+	}
+	r, err := c.ask(ctx, "SELECT has_database_privilege(current_database(), 'CREATE')")
+	if err != nil {
+		return err
+	}
+	if r[0] != "t" {
+		c.add(sink.LevelWarning, "database "+c.database, c.user+" may not create the source's schemas when they are missing",
+			fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s, or create the schemas by hand", quote(c.database), quote(c.user)))
+	}
+	return nil
+}
+
+// tables checks the tables that the configuration names and that exist already.
+func (c *checker) tables(ctx context.Context) error {
+	for _, name := range sortedTargets(c.config.TableMap) {
+		r, err := c.ask(ctx, "SELECT to_regclass($1) IS NOT NULL", name.String())
+		if err != nil {
+			return err
+		}
+		if r[0] != "t" {
+			if !c.config.Evolve {
+				c.add(sink.LevelError, "table "+name.String(), "does not exist and schema.evolution is none", "create it with the source's columns and key")
+			}
+			continue
+		}
+		rights := []string{"SELECT", "INSERT", "UPDATE", "DELETE"}
+		if c.config.Truncate {
+			rights = append(rights, "TRUNCATE")
+		}
+		if err := c.rights(ctx, name.String(), rights...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

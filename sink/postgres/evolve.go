@@ -1,0 +1,277 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/sink"
+)
+
+// binding ties one version of a source table to a target table.
+type binding struct {
+	table   *table
+	schema  *event.Schema
+	columns []boundColumn // written columns, key columns first in key order
+	keys    int
+	simple  bool // equal keys have equal text
+	sql     map[string]prepared
+}
+
+// boundColumn is one column that is written.
+type boundColumn struct {
+	name   string
+	source int // in Schema.Columns and Row
+	cast   string
+}
+
+// simpleKeyTypes are those of which two equal values are always written alike.
+func simpleKeyType(cast string) bool {
+	switch cast {
+	case "smallint", "integer", "bigint", "uuid", "text", "character varying", "date", "boolean":
+		return true
+	}
+	return false
+}
+
+// bind finds the target table of a source table's version, and creates what is missing, inside the target transaction.
+func (s *session) bind(ctx context.Context, schema *event.Schema, foreign bool) (*binding, error) {
+	key := schema.KeyColumns()
+	if len(key) == 0 {
+		return nil, sink.Permanent(fmt.Errorf("table %s has no key, so its rows cannot be told apart in the target: add a primary key at the source "+
+			"(or a unique index and message.key.columns), or take its topic out of the sink", schema.Collection()))
+	}
+	if err := s.flush(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	name := s.target.config.tableFor(schema.Schema, schema.Table)
+	t := s.tables[name]
+	if t == nil {
+		var err error
+		if t, err = s.lookup(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	evolver := evolver{s, schema, name, s.target.config.Evolve && !foreign}
+	t, err := evolver.evolve(ctx, t, key)
+	if err != nil {
+		return nil, err
+	}
+	s.tables[name] = t
+	b, err := newBinding(t, schema, key)
+	if err != nil {
+		return nil, err
+	}
+	s.bindings[schema] = b
+	return b, nil
+}
+
+func newBinding(t *table, schema *event.Schema, key []int) (*binding, error) {
+	b := &binding{table: t, schema: schema, keys: len(key), simple: true, sql: make(map[string]prepared)}
+	names := make([]string, len(key))
+	for i, k := range key {
+		names[i] = schema.Columns[k].Name
+	}
+	if err := t.checkKey(names); err != nil {
+		return nil, err
+	}
+	add := func(i int) {
+		c := t.columns[schema.Columns[i].Name]
+		if c.computed {
+			return
+		}
+		b.columns = append(b.columns, boundColumn{schema.Columns[i].Name, i, c.cast})
+	}
+	for _, k := range key {
+		add(k)
+		b.simple = b.simple && simpleKeyType(t.columns[schema.Columns[k].Name].cast)
+	}
+	if len(b.columns) != len(key) {
+		return nil, sink.Permanent(fmt.Errorf("table %s computes a key column itself: it cannot be written", t.name))
+	}
+	for i := range schema.Columns {
+		if schema.Columns[i].Key == 0 {
+			add(i)
+		}
+	}
+	return b, nil
+}
+
+// evolver brings a target table up to a version of its source table.
+type evolver struct {
+	s      *session
+	schema *event.Schema
+	name   tableName
+	allow  bool
+}
+
+func (e *evolver) evolve(ctx context.Context, t *table, key []int) (*table, error) {
+	var add []string
+	for i := range e.schema.Columns {
+		c := &e.schema.Columns[i]
+		if t != nil {
+			if _, ok := t.columns[c.Name]; ok {
+				continue
+			}
+		}
+		kind := c.Type
+		if e.allow {
+			var err error
+			if kind, err = e.typeOf(ctx, c); err != nil {
+				return nil, err
+			}
+		}
+		add = append(add, quote(c.Name)+" "+kind)
+	}
+	if t != nil && len(add) == 0 {
+		return t, nil
+	}
+	sql := e.statement(t, add, key)
+	if !e.allow {
+		return nil, sink.Permanent(fmt.Errorf("table %s lacks what the source has, and it is not to be changed by the sink: %s", e.name, sql))
+	}
+	if _, err := e.s.conn.Exec(ctx, sql).ReadAll(); err != nil {
+		return nil, fmt.Errorf("change target table: %w; run by hand what the sink may not: %s", err, sql)
+	}
+	e.s.target.log.Info("target table changed", "table", e.name.String(), "sql", sql)
+	t, err := e.s.lookup(ctx, e.name)
+	if err == nil && t == nil {
+		err = fmt.Errorf("read %s: not found after it was created", e.name)
+	}
+	return t, err
+}
+
+// statement creates the table or adds columns. Only key columns are NOT NULL: a column that the source drops later would
+// else make every new row impossible.
+func (e *evolver) statement(t *table, add []string, key []int) string {
+	if t != nil {
+		return "ALTER TABLE " + e.name.String() + " ADD COLUMN " + strings.Join(add, ", ADD COLUMN ")
+	}
+	names := make([]string, len(key))
+	for i, k := range key {
+		names[i] = quote(e.schema.Columns[k].Name)
+	}
+	create := "CREATE TABLE " + e.name.String() + " (" + strings.Join(add, ", ") + ", PRIMARY KEY (" + strings.Join(names, ", ") + "))"
+	return create
+}
+
+// typeOf is the target's type for a new column: the source's, as the target prints it.
+func (e *evolver) typeOf(ctx context.Context, c *event.Column) (string, error) {
+	if err := e.schemaExists(ctx, e.name.schema); err != nil {
+		return "", err
+	}
+	kind, ok, err := e.resolve(ctx, c)
+	if err != nil || ok {
+		return kind, err
+	}
+	if len(c.Enum) > 0 {
+		if err := e.createEnum(ctx, c); err != nil {
+			return "", err
+		}
+		if kind, ok, err = e.resolve(ctx, c); err != nil || ok {
+			return kind, err
+		}
+	}
+	e.s.target.log.Warn("the target does not have the column's type, text is used instead",
+		"table", e.name.String(), "column", c.Name, "type", c.Type)
+	return "text", nil
+}
+
+// resolve asks the target for a type by name. The server prints it, so nothing of the record reaches the SQL unchecked.
+func (e *evolver) resolve(ctx context.Context, c *event.Column) (string, bool, error) {
+	rows, err := query(ctx, e.s.conn, "SELECT format_type(to_regtype($1), $2)", c.Type, strconv.Itoa(int(c.Modifier)))
+	if err != nil {
+		return "", false, fmt.Errorf("look for type %s: %w", c.Type, err)
+	}
+	if rows[0][0] == nil {
+		return "", false, nil
+	}
+	return string(rows[0][0]), true, nil
+}
+
+func (e *evolver) createEnum(ctx context.Context, c *event.Column) error {
+	name := strings.TrimSuffix(c.Type, "[]")
+	schema, kind, err := splitQualified(name)
+	if err != nil {
+		return sink.Permanent(fmt.Errorf("read type %s of column %s: %w", c.Type, c.Name, err))
+	}
+	if err := e.schemaExists(ctx, schema); err != nil {
+		return err
+	}
+	labels := make([]string, len(c.Enum))
+	for i, l := range c.Enum {
+		labels[i] = literal(l)
+	}
+	sql := "CREATE TYPE " + tableName{schema, kind}.String() + " AS ENUM (" + strings.Join(labels, ", ") + ")"
+	if _, err := e.s.conn.Exec(ctx, sql).ReadAll(); err != nil {
+		return fmt.Errorf("create enum type: %w; run by hand what the sink may not: %s", err, sql)
+	}
+	e.s.target.log.Info("enum type created in the target", "sql", sql)
+	return nil
+}
+
+func (e *evolver) schemaExists(ctx context.Context, schema string) error {
+	rows, err := query(ctx, e.s.conn, "SELECT to_regnamespace($1) IS NOT NULL", quote(schema))
+	if err != nil {
+		return fmt.Errorf("look for schema %s: %w", quote(schema), err)
+	}
+	if string(rows[0][0]) == "t" {
+		return nil
+	}
+	sql := "CREATE SCHEMA IF NOT EXISTS " + quote(schema)
+	if _, err := e.s.conn.Exec(ctx, sql).ReadAll(); err != nil {
+		return fmt.Errorf("create schema: %w; run by hand what the sink may not: %s", err, sql)
+	}
+	return nil
+}
+
+// splitQualified takes a name apart as format_type prints it: schema.name, each in double quotes when it needs them.
+func splitQualified(text string) (schema, name string, err error) {
+	first, rest, err := cutIdentifier(text)
+	if err != nil {
+		return "", "", err
+	}
+	if rest == "" {
+		return "public", first, nil
+	}
+	second, rest, err := cutIdentifier(strings.TrimPrefix(rest, "."))
+	if err != nil || rest != "" {
+		return "", "", errors.New("not of the form schema.name")
+	}
+	return first, second, nil
+}
+
+func cutIdentifier(text string) (name, rest string, err error) {
+	if !strings.HasPrefix(text, `"`) {
+		i := strings.IndexByte(text, '.')
+		if i < 0 {
+			i = len(text)
+		}
+		if i == 0 {
+			return "", "", errors.New("empty name")
+		}
+		return text[:i], text[i:], nil
+	}
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch {
+		case text[i] != '"':
+			b.WriteByte(text[i])
+		case i+1 < len(text) && text[i+1] == '"':
+			b.WriteByte('"')
+			i++
+		default:
+			return b.String(), text[i+1:], nil
+		}
+	}
+	return "", "", errors.New("quote is not closed")
+}
+
+// literal quotes a string; the session sets standard_conforming_strings.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

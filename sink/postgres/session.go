@@ -1,0 +1,210 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/sink"
+)
+
+// session is a sink.Session: one connection, one target transaction at a time.
+type session struct {
+	target  *target
+	conn    *pgconn.PgConn
+	epoch   string
+	offsets []sink.Offset
+	careful bool
+
+	open     bool                 // a target transaction is open
+	tables   map[tableName]*table // as the catalog has them
+	bindings map[*event.Schema]*binding
+	foreign  map[string]*event.Schema // of records without a table version, by their columns
+	window   window
+	truncate []*table // consecutive truncates, waiting to be one statement
+	prepared int
+
+	// Reused from one round trip to the next.
+	pipe   pipeline
+	calls  []call
+	rows   []int32
+	mask   []byte
+	params [][]byte
+
+	commit struct {
+		ready  bool
+		params [][]byte
+	}
+}
+
+func newSession(t *target, conn *pgconn.PgConn) *session {
+	return &session{
+		target: t, conn: conn, tables: make(map[tableName]*table), bindings: make(map[*event.Schema]*binding),
+		foreign: make(map[string]*event.Schema),
+	}
+}
+
+func (s *session) Offsets() []sink.Offset { return s.offsets }
+func (s *session) SetCareful(on bool)     { s.careful = on }
+func (s *session) Close()                 { closeConn(s.conn) }
+
+// Apply adds an event to the window, and writes the window when it is full.
+func (s *session) Apply(ctx context.Context, ev *sink.Event) error {
+	if err := s.add(ctx, ev); err != nil {
+		return classify(err)
+	}
+	if s.careful || s.window.full() {
+		return classify(s.flush(ctx))
+	}
+	return nil
+}
+
+func (s *session) add(ctx context.Context, ev *sink.Event) error {
+	schema, change, key := ev.Schema, &ev.Change, ev.Key
+	if schema == nil {
+		var err error
+		var ch event.Change
+		if schema, ch, key, err = s.readForeign(ev); err != nil || schema == nil {
+			return err
+		}
+		change = &ch
+	}
+	b := s.bindings[schema]
+	if b == nil {
+		var err error
+		if b, err = s.bind(ctx, schema, ev.Schema == nil); err != nil {
+			return err
+		}
+	}
+	if b.table.current != b { // another version of the table: its operations must not be folded into the ones before
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+		b.table.current = b
+	}
+	if change.Op == event.OpTruncate {
+		return s.addTruncate(ctx, b)
+	}
+	if len(s.truncate) > 0 {
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+	}
+	switch change.Op {
+	case event.OpCreate, event.OpRead, event.OpUpdate:
+		return s.window.upsert(b, change.After, key)
+	case event.OpDelete:
+		return s.window.delete(b, key)
+	}
+	return sink.Permanent(fmt.Errorf("operation %q is not one that a table can take", string(rune(change.Op))))
+}
+
+// addTruncate collects truncates that follow one another: tables that refer to each other can only be emptied together.
+func (s *session) addTruncate(ctx context.Context, b *binding) error {
+	if !s.target.config.Truncate {
+		return sink.Permanent(fmt.Errorf("the source truncated the table and truncate.enabled is false; empty %s by hand or enable it", b.table.name))
+	}
+	if !s.window.empty() {
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+	}
+	for _, t := range s.truncate {
+		if t == b.table {
+			return nil
+		}
+	}
+	s.truncate = append(s.truncate, b.table)
+	return nil
+}
+
+// Commit writes what is left, checks that no newer session exists, stores the offsets and commits: invariant 4.
+func (s *session) Commit(ctx context.Context, offsets []sink.Offset) error {
+	if err := s.flush(ctx); err != nil {
+		return classify(err)
+	}
+	return classify(s.commitOffsets(ctx, offsets))
+}
+
+func (s *session) commitOffsets(ctx context.Context, offsets []sink.Offset) error {
+	if err := s.prepareCommit(ctx); err != nil {
+		return err
+	}
+	epoch := ""
+	p := s.pipeline(ctx)
+	p.begin(s)
+	p.prepared("rowtrail_fence", [][]byte{[]byte(s.target.config.Name)}, false, func(r *pgconn.ResultReader) {
+		for r.NextRow() {
+			epoch = string(r.Values()[0])
+		}
+	})
+	if len(offsets) > 0 {
+		p.prepared("rowtrail_offsets", s.offsetParams(offsets), false, nil)
+	}
+	if err := p.finish(); err != nil {
+		return fmt.Errorf("store offsets: %w", err)
+	}
+	if epoch != s.epoch {
+		return fmt.Errorf("commit sink %s at epoch %s, the target is at epoch %s: %w", s.target.config.Name, s.epoch, epoch, sink.ErrFenced)
+	}
+	results, err := s.conn.Exec(ctx, "COMMIT").ReadAll()
+	switch {
+	case err != nil:
+		return fmt.Errorf("commit target transaction: %w", err)
+	case len(results) != 1 || results[0].CommandTag.String() != "COMMIT":
+		return errors.New("commit target transaction: the server rolled it back")
+	}
+	s.open = false
+	return nil
+}
+
+func (s *session) prepareCommit(ctx context.Context) error {
+	if s.commit.ready {
+		return nil
+	}
+	c := s.target.config
+	_, err := s.conn.Prepare(ctx, "rowtrail_fence", "SELECT epoch FROM "+c.sinksTable()+" WHERE sink = $1 FOR SHARE", nil)
+	if err != nil {
+		return fmt.Errorf("prepare epoch check: %w", err)
+	}
+	_, err = s.conn.Prepare(ctx, "rowtrail_offsets", "INSERT INTO "+c.offsetsTable()+` (sink, topic, partition, next_offset, position, behind, updated_at)
+		SELECT $1, u.t, u.p, u.n, u.c, u.b, clock_timestamp()
+		FROM unnest($2::text[], $3::integer[], $4::bigint[], $5::bigint[], $6::boolean[]) AS u(t, p, n, c, b)
+		ON CONFLICT (sink, topic, partition) DO UPDATE SET next_offset = EXCLUDED.next_offset, position = EXCLUDED.position,
+		behind = EXCLUDED.behind, updated_at = EXCLUDED.updated_at`, nil)
+	if err != nil {
+		return fmt.Errorf("prepare offsets: %w", err)
+	}
+	s.commit.ready = true
+	s.commit.params = make([][]byte, 6)
+	return nil
+}
+
+// offsetParams writes the offsets as text arrays.
+func (s *session) offsetParams(offsets []sink.Offset) [][]byte {
+	p := s.commit.params
+	p[0] = append(p[0][:0], s.target.config.Name...)
+	for i := 1; i < len(p); i++ {
+		p[i] = append(p[i][:0], '{')
+	}
+	for i, o := range offsets {
+		if i > 0 {
+			for j := 1; j < len(p); j++ {
+				p[j] = append(p[j], ',')
+			}
+		}
+		p[1] = strconv.AppendQuote(p[1], o.Topic) // topic names are [a-zA-Z0-9._-]
+		p[2] = strconv.AppendInt(p[2], int64(o.Partition), 10)
+		p[3] = strconv.AppendInt(p[3], o.Next, 10)
+		p[4] = strconv.AppendInt(p[4], int64(o.Position), 10)
+		p[5] = strconv.AppendBool(p[5], o.Behind)
+	}
+	for i := 1; i < len(p); i++ {
+		p[i] = append(p[i], '}')
+	}
+	return p
+}

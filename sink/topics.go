@@ -1,0 +1,143 @@
+package sink
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Suffixes of the topics that a connector keeps beside its data topics.
+const (
+	suffixTransaction = ".transaction"
+	suffixSchema      = ".schema"
+	suffixPosition    = ".position"
+	suffixMessage     = ".message"
+)
+
+// Selection is what a sink reads: exact topic names and patterns in which * stands for any characters.
+type Selection []string
+
+// Validate names what is wrong with the selection.
+func (s Selection) Validate() []error {
+	var errs []error
+	if len(s) == 0 {
+		errs = append(errs, &PropertyError{"topics", errNoTopics})
+	}
+	for _, p := range s {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			errs = append(errs, &PropertyError{"topics", badPatternError(p)})
+		}
+	}
+	return errs
+}
+
+// wants tells whether a data topic belongs to the selection.
+func (s Selection) wants(topic string) bool {
+	for _, p := range s {
+		if ok, err := path.Match(p, topic); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// plan is the topics that a sink reads, by the connector that writes them.
+type plan struct {
+	data     map[string]string // data topic -> prefix; "" when no connector of ours writes it
+	prefixes []string          // sorted; each has a transaction and a schema topic to read
+}
+
+// makePlan sorts the topics that exist. A prefix is one for which all of a connector's own topics exist, so that tables
+// which happen to be named transaction, schema or position are data like any other.
+func makePlan(s Selection, existing []string) plan {
+	has := make(map[string]bool, len(existing))
+	for _, t := range existing {
+		has[t] = true
+	}
+	own := make(map[string]bool)
+	var prefixes []string
+	for _, t := range existing {
+		prefix, ok := strings.CutSuffix(t, suffixTransaction)
+		if ok && has[prefix+suffixSchema] && has[prefix+suffixPosition] {
+			prefixes = append(prefixes, prefix)
+			own[t], own[prefix+suffixSchema], own[prefix+suffixPosition], own[prefix+suffixMessage] = true, true, true, true
+		}
+	}
+	p := plan{data: make(map[string]string)}
+	used := make(map[string]bool)
+	for _, t := range existing {
+		if own[t] || strings.HasPrefix(t, "__") || !s.wants(t) {
+			continue
+		}
+		longest := ""
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(t, prefix+".") && len(prefix) > len(longest) {
+				longest = prefix
+			}
+		}
+		p.data[t] = longest
+		if longest != "" && !used[longest] {
+			used[longest] = true
+			p.prefixes = append(p.prefixes, longest)
+		}
+	}
+	slices.Sort(p.prefixes)
+	return p
+}
+
+// topics lists all topics of the plan, sorted.
+func (p plan) topics() []string {
+	all := p.dataTopics()
+	for _, prefix := range p.prefixes {
+		all = append(all, prefix+suffixTransaction, prefix+suffixSchema)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (p plan) dataTopics() []string {
+	names := make([]string, 0, len(p.data))
+	for t := range p.data {
+		names = append(names, t)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// topicOf is the data topic of a table. Characters that a topic name cannot have become underscores.
+func topicOf(prefix, collection string) string {
+	clean := func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}
+	return prefix + "." + strings.Map(clean, collection)
+}
+
+// placeKind is what a topic is to a sink.
+type placeKind uint8
+
+const (
+	placeUnknown placeKind = iota
+	placeData
+	placeTransaction
+	placeSchema
+)
+
+// place tells which connector a topic of the plan belongs to, and as what.
+func (p plan) place(topic string) (prefix string, kind placeKind) {
+	if prefix, ok := p.data[topic]; ok {
+		return prefix, placeData
+	}
+	for _, prefix := range p.prefixes {
+		switch topic {
+		case prefix + suffixTransaction:
+			return prefix, placeTransaction
+		case prefix + suffixSchema:
+			return prefix, placeSchema
+		}
+	}
+	return "", placeUnknown
+}
