@@ -252,15 +252,11 @@ func (v *interval) addISO(clock bool, letter byte, n, fraction int64) bool {
 	default:
 		return false
 	}
-	if n > math.MaxInt64/usPerHour-1 || n < -math.MaxInt64/usPerHour-1 {
-		return false
-	}
-	sum, ok := addInt(v.us, n*scale)
-	if !ok {
-		return false
-	}
-	v.us, ok = addInt(sum, fraction)
-	return ok
+	us, ok1 := mulInt(n, scale)
+	sum, ok2 := addInt(v.us, us)
+	sum, ok3 := addInt(sum, fraction)
+	v.us = sum
+	return ok1 && ok2 && ok3
 }
 
 func addInt(a, b int64) (int64, bool) {

@@ -37,6 +37,9 @@ func (s *scanner) space() {
 
 // peek returns the next byte that is not space, 0 at the end.
 func (s *scanner) peek() byte {
+	if s.i < len(s.b) && s.b[s.i] > ' ' {
+		return s.b[s.i]
+	}
 	s.space()
 	if s.i == len(s.b) {
 		return 0
@@ -55,7 +58,9 @@ func (s *scanner) take(c byte) bool {
 
 // literal consumes a word such as null when it is next.
 func (s *scanner) literal(word string) bool {
-	s.space()
+	if s.peek() != word[0] {
+		return false
+	}
 	if len(s.b)-s.i < len(word) || string(s.b[s.i:s.i+len(word)]) != word {
 		return false
 	}
@@ -218,10 +223,7 @@ func (s *scanner) integer() (int64, error) {
 func (s *scanner) skip() error {
 	switch s.peek() {
 	case '"':
-		mark := len(s.arena)
-		_, err := s.str()
-		s.arena = s.arena[:mark]
-		return err
+		return s.skipString()
 	case '{', '[':
 		return s.skipNested()
 	case 't', 'f', 'n':
@@ -237,6 +239,19 @@ func (s *scanner) skip() error {
 		return errSyntax
 	}
 	return nil
+}
+
+func (s *scanner) skipString() error {
+	for i := s.i + 1; i < len(s.b); i++ {
+		switch s.b[i] {
+		case '"':
+			s.i = i + 1
+			return nil
+		case '\\':
+			i++
+		}
+	}
+	return errSyntax
 }
 
 func (s *scanner) skipNested() error {
