@@ -45,6 +45,9 @@ func (c *commit) addCheckpoint(p *Partition) error {
 		base = b.encode(nil)
 	}
 	hard := p.hard
+	if v := c.views[p.id]; v != nil && v.hard != nil {
+		hard = *v.hard // gathered into this very transaction
+	}
 	hard.Commit = max(hard.Commit, p.fold.applied)
 	covered, oldSize := p.checkpoint, p.checkpoint.size
 	p.mu.RUnlock()

@@ -1,0 +1,134 @@
+package log
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/rowtrail/rowtrail/log/record"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(killDirEnv); dir != "" {
+		runChild(dir)
+	}
+	// glog's daemon is started by a package that Badger imports and cannot be stopped.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon"),
+		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+func mustOpen(t testing.TB, dir string, opts Options) *Store {
+	t.Helper()
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	if opts.MinFreeBytes == 0 {
+		opts.MinFreeBytes = 64 << 20
+	}
+	if opts.OnFatal == nil {
+		opts.OnFatal = func(err error) { t.Errorf("fatal: %v", err) }
+	}
+	s, err := Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(b []byte) (int, error) {
+	w.t.Logf("%s", b)
+	return len(b), nil
+}
+
+func mustPartition(t testing.TB, s *Store, id GroupID) *Partition {
+	t.Helper()
+	p, err := s.Partition(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// payload is incompressible and different for each call.
+func payload(n int) []byte {
+	b := make([]byte, n)
+	for i := 0; i+8 <= n; i += 8 {
+		v := rand.Uint64()
+		for j := range 8 {
+			b[i+j] = byte(v >> (8 * j))
+		}
+	}
+	return b
+}
+
+// batchOf builds a batch of one record of about size bytes.
+func batchOf(size int, ts int64) []byte {
+	var b record.Builder
+	b.Append(ts, nil, payload(max(size-record.HeaderLen-12, 1)))
+	return b.Build(nil)
+}
+
+// appendAll stages, commits and applies batches as a single-voter leader of term 1 would.
+func appendAll(t testing.TB, s *Store, p *Partition, batches ...[]byte) {
+	t.Helper()
+	entries := make([]Entry, len(batches))
+	for i, b := range batches {
+		if _, err := p.Stage(1, b, time.UnixMilli(1_000_000)); err != nil {
+			t.Fatal(err)
+		}
+		entries[i] = Entry{Index: p.LastIndex() + 1 + uint64(i), Term: 1, Data: b}
+	}
+	if err := s.Commit([]Mutation{{Group: p.id, Entries: entries}}); err != nil {
+		t.Fatal(err)
+	}
+	p.Apply(entries)
+}
+
+// readAll reads [from, end) in steps of maxBytes.
+func readAll(t testing.TB, p *Partition, from int64, maxBytes int, iso Isolation) []byte {
+	t.Helper()
+	var out []byte
+	for {
+		res, err := p.Read(from, maxBytes, true, iso)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(res.Batches) == 0 {
+			return out
+		}
+		out = append(out, res.Batches...)
+		for rest := res.Batches; len(rest) > 0; {
+			h, err := record.ParseHeader(rest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			from = h.LastOffset() + 1
+			rest = rest[h.Size():]
+		}
+	}
+}
+
+// diskUse is what a directory occupies, and what its files' sizes add up to.
+func diskUse(t testing.TB, dir string) (blocks, apparent int64) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		var st syscall.Stat_t
+		if syscall.Stat(n, &st) == nil {
+			blocks += st.Blocks * 512
+			apparent += st.Size
+		}
+	}
+	return blocks, apparent
+}
