@@ -15,6 +15,7 @@ const maxUnscaledBytes = 64 << 10
 // maxScale is Postgres' largest display scale.
 const maxScale = 16383
 
+//nolint:gochecknoglobals // an immutable table
 var pow10 = func() (t [chunkDigits + 1]uint64) {
 	t[0] = 1
 	for i := 1; i < len(t); i++ {

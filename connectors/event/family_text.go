@@ -134,13 +134,15 @@ func (s *scanner) base64(b []byte, enc *base64.Encoding) ([]byte, error) {
 
 // Strict encodings: no two texts decode to the same bytes.
 var (
-	stdBase64 = base64.StdEncoding.Strict()
-	urlBase64 = base64.URLEncoding.Strict()
+	stdBase64 = base64.StdEncoding.Strict() //nolint:gochecknoglobals // immutable
+	urlBase64 = base64.URLEncoding.Strict() //nolint:gochecknoglobals // immutable
 )
 
 const badDigit = 0xff
 
 // unhex maps hexadecimal digits to their values.
+//
+//nolint:gochecknoglobals // an immutable table
 var unhex = func() (t [256]byte) {
 	for i := range t {
 		t[i] = badDigit
