@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -13,7 +14,8 @@ import (
 
 const maxFileBytes = 4 << 20
 
-// Load reads and checks a file. The error, when it is about the file's content, is Problems: all of them.
+// Load reads and checks a file. The error, when it is about the file's content, is Problems: all of them; the
+// configuration then holds what could be read, for those who need a part of it.
 func Load(path string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -44,7 +46,7 @@ func Parse(name string, data []byte, env Environment) (*Config, error) {
 		d.problems = append(d.problems, cfg.validate(d.problems)...)
 	}
 	if len(d.problems) > 0 {
-		return nil, d.problems.sorted()
+		return cfg, d.problems.sorted()
 	}
 	return cfg, nil
 }
@@ -82,3 +84,25 @@ func (c *Config) Line(path string) int { return c.lines[path] }
 
 // File is the file's name as it was given.
 func (c *Config) File() string { return c.file }
+
+// LoadListen reads the listen section alone, for a client that looks for the node: problems elsewhere in the file, such as
+// an environment variable that only the node has, do not matter to it.
+func LoadListen(path string) (Listen, error) {
+	cfg, err := Load(path)
+	if err == nil {
+		return cfg.Listen, nil
+	}
+	var problems, ours Problems
+	if !errors.As(err, &problems) {
+		return Listen{}, err
+	}
+	for _, p := range problems {
+		if p.Key == "" || p.Key == "listen" || strings.HasPrefix(p.Key, "listen.") {
+			ours = append(ours, p)
+		}
+	}
+	if len(ours) > 0 {
+		return Listen{}, ours
+	}
+	return cfg.Listen, nil
+}
