@@ -1,0 +1,236 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
+	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker"
+	"github.com/rowtrail/rowtrail/sink"
+)
+
+// Node is what the endpoints show of a running node.
+type Node interface {
+	Topics() []Topic
+	Topic(name string) (Topic, bool)
+	Connectors() []connectors.Status
+	Sinks() []sink.Status
+	// NotReady lists why the node should not get work yet; empty: it is ready.
+	NotReady() []string
+}
+
+// Views answers for rows.
+type Views interface {
+	Latest(ctx context.Context, topic string, key []byte, at snapshot.At) (snapshot.Row, bool, error)
+	Scan(ctx context.Context, topic string, at snapshot.At, fn func(snapshot.Row) error) error
+	History(ctx context.Context, topic string, key []byte, fn func(snapshot.Row) error) error
+	Lag(topic string) int64
+}
+
+// Options of a Server.
+type Options struct {
+	Node        Node
+	Views       Views
+	Storage     func() log.StoreStats
+	Groups      func() []broker.GroupLag
+	Connections func() int // network clients of the Kafka listener
+	Version     string
+	Pprof       bool
+	Logger      *slog.Logger
+}
+
+const (
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+	maxConcurrent     = 64 // requests being answered; more get 503
+)
+
+// Server is the admin endpoint of one node.
+type Server struct {
+	opts Options
+	http *http.Server
+	busy chan struct{}
+}
+
+// New builds the server and its own metrics registry.
+func New(opts Options) (*Server, error) {
+	s := &Server{opts: opts, busy: make(chan struct{}, maxConcurrent)}
+	registry, err := newRegistry(opts)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.health)
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.HandleFunc("GET /v1/topics", s.topics)
+	mux.HandleFunc("GET /v1/topics/{topic}", s.topic)
+	mux.HandleFunc("GET /v1/connectors", s.connectors)
+	mux.HandleFunc("GET /v1/connectors/{name}", s.connector)
+	mux.HandleFunc("GET /v1/sinks", s.sinks)
+	mux.HandleFunc("GET /v1/sinks/{name}", s.sink)
+	mux.HandleFunc("GET /v1/state/{topic}", s.scan)
+	mux.HandleFunc("GET /v1/state/{topic}/{key}", s.latest)
+	mux.HandleFunc("GET /v1/history/{topic}/{key}", s.history)
+	if opts.Pprof {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, http.StatusNotFound, fmt.Sprintf("no such endpoint: %s %s", r.Method, r.URL.Path))
+	})
+	s.http = &http.Server{
+		Handler: s.limit(mux), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
+	}
+	return s, nil
+}
+
+// Serve answers on l until Shutdown.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve HTTP: %w", err)
+	}
+	return nil
+}
+
+// Shutdown lets running requests end until ctx does, then cuts them.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if err := s.http.Shutdown(ctx); err != nil {
+		s.http.Close()
+		return fmt.Errorf("shut down HTTP: %w", err)
+	}
+	return nil
+}
+
+// limit bounds the requests being answered; health and metrics must answer even then.
+func (s *Server) limit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz", "/readyz", "/metrics":
+		default:
+			select {
+			case s.busy <- struct{}{}:
+				defer func() { <-s.busy }()
+			default:
+				w.Header().Set("Retry-After", "1")
+				fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%d requests are being answered; try again", maxConcurrent))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// health says that the process runs; it answers 200 as long as it can answer at all.
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, map[string]string{"status": "ok", "version": s.opts.Version})
+}
+
+// Readiness is the answer of /readyz: 200 when Ready, 503 otherwise. Degraded names connectors and sinks that
+// failed; the log serves without them, so they do not make the node unready.
+type Readiness struct {
+	Ready    bool     `json:"ready"`
+	Reasons  []string `json:"reasons"`
+	Degraded []string `json:"degraded"`
+}
+
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	reasons := s.opts.Node.NotReady()
+	status := http.StatusOK
+	if len(reasons) > 0 {
+		status = http.StatusServiceUnavailable
+	}
+	degraded := []string{}
+	for _, c := range s.opts.Node.Connectors() {
+		if c.State == connectors.StateFailed {
+			degraded = append(degraded, fmt.Sprintf("connector %s: %s", c.Name, c.Error))
+		}
+	}
+	for _, k := range s.opts.Node.Sinks() {
+		if k.State == connectors.StateFailed {
+			degraded = append(degraded, fmt.Sprintf("sink %s: %s", k.Name, k.Error))
+		}
+	}
+	reply(w, status, Readiness{Ready: len(reasons) == 0, Reasons: append([]string{}, reasons...), Degraded: degraded})
+}
+
+func (s *Server) topics(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, append([]Topic{}, s.opts.Node.Topics()...))
+}
+
+func (s *Server) topic(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("topic")
+	t, ok := s.opts.Node.Topic(name)
+	if !ok {
+		failUnknownTopic(w, name)
+		return
+	}
+	reply(w, http.StatusOK, t)
+}
+
+func (s *Server) connectors(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, append([]connectors.Status{}, s.opts.Node.Connectors()...))
+}
+
+func (s *Server) connector(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	for _, c := range s.opts.Node.Connectors() {
+		if c.Name == name {
+			reply(w, http.StatusOK, c)
+			return
+		}
+	}
+	fail(w, http.StatusNotFound, fmt.Sprintf("no connector is named %q; `rowtrail connectors` lists them", name))
+}
+
+func (s *Server) sinks(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, append([]sink.Status{}, s.opts.Node.Sinks()...))
+}
+
+func (s *Server) sink(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	for _, c := range s.opts.Node.Sinks() {
+		if c.Name == name {
+			reply(w, http.StatusOK, c)
+			return
+		}
+	}
+	fail(w, http.StatusNotFound, fmt.Sprintf("no sink is named %q; `rowtrail sinks` lists them", name))
+}
+
+// Failure is the body of every answer that is not 2xx, and the last line of a stream that broke.
+type Failure struct {
+	Error string `json:"error"`
+}
+
+func fail(w http.ResponseWriter, status int, message string) {
+	reply(w, status, Failure{Error: message})
+}
+
+func failUnknownTopic(w http.ResponseWriter, name string) {
+	fail(w, http.StatusNotFound, fmt.Sprintf("topic %q does not exist; `rowtrail topics` lists them", name))
+}
+
+func reply(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(body) // the client is gone: nobody to tell
+}

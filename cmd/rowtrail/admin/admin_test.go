@@ -1,0 +1,303 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
+	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker"
+	"github.com/rowtrail/rowtrail/sink"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeNode is a node with two topics, a loading connector and a poisoned sink.
+type fakeNode struct{ reasons []string }
+
+func (fakeNode) Topics() []Topic {
+	return []Topic{
+		{Name: "__consumer_offsets", Internal: true, Config: map[string]string{}, Partitions: []Partition{{}}},
+		{Name: "shop.orders", Bytes: 1000, Config: map[string]string{}, Partitions: []Partition{{HighWatermark: 10, LastStable: 9, End: 11, Bytes: 1000}}},
+	}
+}
+
+func (n fakeNode) Topic(name string) (Topic, bool) {
+	for _, t := range n.Topics() {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return Topic{}, false
+}
+
+func (fakeNode) Connectors() []connectors.Status {
+	return []connectors.Status{{Name: "shop", Type: "postgres", State: connectors.StateLoading, LagBytes: 5, LagEvents: 6, LagSeconds: 7.5, Events: 8,
+		Load: &connectors.LoadStatus{Tables: 3, TablesDone: 1, Rows: 10, RowsEstimated: 100, Current: "public.orders"}}}
+}
+
+func (fakeNode) Sinks() []sink.Status {
+	return []sink.Status{{Name: "warehouse", Type: "postgres", State: connectors.StateFailed, Error: "cannot apply", LagEvents: 3,
+		Poison: &sink.Poison{Topic: "shop.orders", Offset: 4, Reason: "bad"}}}
+}
+
+func (n fakeNode) NotReady() []string { return n.reasons }
+
+// fakeViews holds versions of rows in offset order.
+type fakeViews struct {
+	rows    []snapshot.Row
+	breakAt int // Scan fails at this row, when > 0
+}
+
+func (v fakeViews) History(_ context.Context, topic string, key []byte, fn func(snapshot.Row) error) error {
+	for _, r := range v.rows {
+		if r.Topic == topic && bytes.Equal(r.Key, key) {
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (v fakeViews) Latest(ctx context.Context, topic string, key []byte, at snapshot.At) (row snapshot.Row, found bool, err error) {
+	err = v.History(ctx, topic, key, func(r snapshot.Row) error {
+		if at.Offset == nil || r.Offset < *at.Offset {
+			row, found = r, true
+		}
+		return nil
+	})
+	return row, found, err
+}
+
+func (v fakeViews) Scan(_ context.Context, topic string, _ snapshot.At, fn func(snapshot.Row) error) error {
+	for i, r := range v.rows {
+		if v.breakAt > 0 && i == v.breakAt {
+			return errors.New("disk is gone")
+		}
+		if r.Topic == topic {
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (fakeViews) Lag(string) int64 { return 2 }
+
+func sampleRows() []snapshot.Row {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 600000000, time.UTC)
+	row := func(offset int64, key, value string) snapshot.Row {
+		r := snapshot.Row{Topic: "shop.orders", Offset: offset, Timestamp: at, CommitTime: at, Position: 1<<32 + 255, Key: []byte(key), Deleted: value == ""}
+		if value != "" {
+			r.Value = []byte(value)
+		}
+		return r
+	}
+	return []snapshot.Row{
+		row(0, `{"id":1}`, `{"before":null,"after":{"id":1,"a":"<x>"},"source":{},"op":"c"}`),
+		row(1, `{"id":2}`, `{"schema":{},"payload":{"before":null,"after":{"id":2},"source":{},"op":"r"}}`),
+		row(2, `{"id":1}`, `{"before":{"id":1},"after":null,"source":{},"op":"d"}`),
+		row(3, `{"id":1}`, ""),
+	}
+}
+
+func serve(t *testing.T, opts Options) string {
+	t.Helper()
+	if opts.Node == nil {
+		opts.Node = fakeNode{}
+	}
+	if opts.Views == nil {
+		opts.Views = fakeViews{rows: sampleRows()}
+	}
+	opts.Storage = func() log.StoreStats { return log.StoreStats{Syncs: 3, CommittedMutations: 12, DiskBytes: 4096} }
+	opts.Groups = func() []broker.GroupLag {
+		return []broker.GroupLag{{Group: "g", Topic: "shop.orders", LagEvents: 9, LagBytes: 90, LagSeconds: 1.5, Members: 2, State: "Stable"}}
+	}
+	opts.Connections = func() int { return 4 }
+	opts.Version, opts.Logger = "v1", slog.New(slog.DiscardHandler)
+	s, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + l.Addr().String()
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, strings.TrimSuffix(string(body), "\n")
+}
+
+func TestEndpoints(t *testing.T) {
+	base := serve(t, Options{Node: fakeNode{reasons: []string{"starting"}}})
+	const stamp = `"timestamp":"2026-01-02T03:04:05.6Z","commitTime":"2026-01-02T03:04:05.6Z","position":"1/FF"`
+	for _, c := range []struct {
+		path   string
+		status int
+		body   string
+	}{
+		{"/healthz", 200, `{"status":"ok","version":"v1"}`},
+		{"/readyz", 503, `{"ready":false,"reasons":["starting"],"degraded":["sink warehouse: cannot apply"]}`},
+		{"/v1/state/shop.orders/2", 200, `{"topic":"shop.orders","partition":0,"offset":1,` + stamp + `,"key":{"id":2},"deleted":false,"op":"r","row":{"id":2}}`},
+		{"/v1/state/shop.orders/%7B%22id%22%3A%201%7D?at=1", 200, `{"topic":"shop.orders","partition":0,"offset":0,` + stamp + `,"key":{"id":1},"deleted":false,"op":"c","row":{"id":1,"a":"<x>"}}`},
+		{"/v1/state/shop.orders/1", 404, `{"error":"row with key {\"id\":1} in shop.orders was deleted (offset 3, 2026-01-02T03:04:05.6Z)"}`},
+		{"/v1/state/shop.orders/3", 404, `{"error":"no row with key {\"id\":3} in shop.orders then"}`},
+		{"/v1/state/nope/3", 404, "{\"error\":\"topic \\\"nope\\\" does not exist; `rowtrail topics` lists them\"}"},
+		{"/v1/state/__consumer_offsets", 404, "{\"error\":\"topic \\\"__consumer_offsets\\\" does not exist; `rowtrail topics` lists them\"}"},
+		{"/v1/state/shop.orders?at=noon", 400, `{"error":"\"noon\" is no point in a topic; write an offset (1234), a time (2026-01-31T12:00:00Z), a span before now (-5m) or a position (0/16B3748)"}`},
+		{"/v1/state/shop.orders?limit=x", 400, `{"error":"limit \"x\" is not a number of rows"}`},
+		{"/v1/state/shop.orders?limit=0", 200, ""},
+		{"/v1/history/shop.orders/9", 404, `{"error":"no row with key {\"id\":9} in shop.orders"}`},
+		{"/v1/connectors/nope", 404, "{\"error\":\"no connector is named \\\"nope\\\"; `rowtrail connectors` lists them\"}"},
+		{"/v1/nope", 404, `{"error":"no such endpoint: GET /v1/nope"}`},
+		{"/debug/pprof/", 404, `{"error":"no such endpoint: GET /debug/pprof/"}`},
+	} {
+		if status, body := get(t, base+c.path); status != c.status || body != c.body {
+			t.Errorf("%s:\n got %d %s\nwant %d %s", c.path, status, body, c.status, c.body)
+		}
+	}
+	_, body := get(t, base+"/v1/history/shop.orders/1")
+	var ops []string
+	for line := range strings.Lines(body) {
+		var row Row
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		ops = append(ops, fmt.Sprint(row.Offset, row.Op, row.Deleted))
+	}
+	if want := []string{"0cfalse", "2dfalse", "3true"}; !slices.Equal(ops, want) {
+		t.Errorf("history: %v", ops)
+	}
+	if _, body := get(t, base+"/v1/state/shop.orders/2?full=true"); !strings.Contains(body, `"value":{"schema":{},"payload":`) {
+		t.Errorf("full: %s", body)
+	}
+	if _, body := get(t, base+"/v1/topics"); !strings.Contains(body, `"name":"shop.orders"`) {
+		t.Errorf("topics: %s", body)
+	}
+	resp, err := http.Post(base+"/v1/topics", "text/plain", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusNotFound {
+		t.Errorf("POST answers %s", resp.Status)
+	}
+}
+
+func TestBrokenStreamSaysSo(t *testing.T) {
+	base := serve(t, Options{Views: fakeViews{rows: sampleRows(), breakAt: 2}})
+	status, body := get(t, base+"/v1/state/shop.orders")
+	if lines := strings.Split(body, "\n"); status != 200 || lines[len(lines)-1] != `{"error":"disk is gone"}` || len(lines) != 3 {
+		t.Errorf("got %d %s", status, body)
+	}
+	if _, body := get(t, base+"/v1/state/shop.orders?limit=1"); strings.Count(body, "\n") != 0 || strings.Contains(body, "error") {
+		t.Errorf("limit 1 gave %s", body)
+	}
+}
+
+func TestPprofOnlyWhenEnabled(t *testing.T) {
+	if status, _ := get(t, serve(t, Options{Pprof: true})+"/debug/pprof/"); status != 200 {
+		t.Errorf("pprof answers %d", status)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	_, body := get(t, serve(t, Options{})+"/metrics")
+	for _, want := range []string{
+		`rowtrail_connector_lag_bytes{connector="shop"} 5`, `rowtrail_connector_lag_events{connector="shop"} 6`, `rowtrail_connector_lag_seconds{connector="shop"} 7.5`,
+		`rowtrail_connector_state{connector="shop",state="loading",type="postgres"} 1`, `rowtrail_connector_state{connector="shop",state="failed",type="postgres"} 0`,
+		`rowtrail_connector_load_tables_done{connector="shop"} 1`, `rowtrail_sink_lag_events{sink="warehouse"} 3`, `rowtrail_sink_poisoned{sink="warehouse"} 1`,
+		`rowtrail_group_lag_events{group="g",partition="0",topic="shop.orders"} 9`, `rowtrail_group_lag_bytes{group="g",partition="0",topic="shop.orders"} 90`,
+		`rowtrail_group_lag_seconds{group="g",partition="0",topic="shop.orders"} 1.5`, `rowtrail_group_members{group="g",state="Stable"} 2`,
+		`rowtrail_partition_high_watermark{partition="0",topic="shop.orders"} 10`, `rowtrail_view_lag_records{topic="shop.orders"} 2`,
+		`rowtrail_log_syncs_total 3`, `rowtrail_connections 4`, `rowtrail_ready 1`, `rowtrail_topics{internal="true"} 1`, "go_goroutines ", "process_resident_memory_bytes ",
+	} {
+		if !strings.Contains(body, want+"\n") && !strings.Contains(body, "\n"+want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	if strings.Contains(body, `topic="__consumer_offsets"`) {
+		t.Error("/metrics shows internal partitions")
+	}
+	for _, m := range Metrics() {
+		if !strings.Contains(body, "# HELP "+m.Name+" ") {
+			t.Errorf("/metrics does not fill %s", m.Name)
+		}
+	}
+}
+
+// TestMetricsAreDocumented keeps docs/metrics.md in step: every family with its labels and meaning.
+func TestMetricsAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range Metrics() {
+		labels := "none"
+		if len(m.Labels) > 0 {
+			labels = strings.Join(m.Labels, ", ")
+		}
+		kind := "gauge"
+		if strings.HasSuffix(m.Name, "_total") {
+			kind = "counter"
+		}
+		row := fmt.Sprintf("| `%s` | %s | %s | %s |\n", m.Name, kind, labels, m.Help)
+		if !strings.Contains(string(doc), row) {
+			t.Errorf("docs/metrics.md lacks\n%s", row)
+		}
+	}
+	if n := strings.Count(string(doc), "| `rowtrail_"); n != len(Metrics()) {
+		t.Errorf("docs/metrics.md has %d families, the code %d", n, len(Metrics()))
+	}
+}
+
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{`{"a": 1}`: `{"a": 1}`, "{\n}": `{}`, "plain": `"plain"`, "12": "12", "\xff": `{"base64":"/w=="}`, "": `""`} {
+		if got := string(Text([]byte(in))); got != want {
+			t.Errorf("%q: got %s, want %s", in, got, want)
+		}
+	}
+	if string(Text(nil)) != "null" {
+		t.Error("nil is not null")
+	}
+}

@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
+)
+
+// ParseAt reads a point in a topic: "" or now, an offset (1234), a source position (0/16B3748), a time (RFC 3339, or
+// without zone in UTC), or a span before now (-5m).
+func ParseAt(text string, now time.Time) (snapshot.At, error) {
+	text = strings.TrimSpace(text)
+	if text == "" || text == "now" {
+		return snapshot.At{Now: true}, nil
+	}
+	if offset, err := strconv.ParseInt(text, 10, 64); err == nil && offset >= 0 {
+		return snapshot.At{Offset: &offset}, nil
+	}
+	if lsn, ok := ParseLSN(text); ok {
+		return snapshot.At{Position: &lsn}, nil
+	}
+	if at, ok := ParseTime(text, now); ok {
+		return snapshot.At{Time: &at}, nil
+	}
+	return snapshot.At{}, fmt.Errorf("%q is no point in a topic; write an offset (1234), a time (2026-01-31T12:00:00Z), a span before now (-5m) or a position (0/16B3748)", text)
+}
+
+// ParseTime reads a time or a span before now.
+func ParseTime(text string, now time.Time) (time.Time, bool) {
+	if span, found := strings.CutPrefix(text, "-"); found {
+		d, err := time.ParseDuration(span)
+		return now.Add(-d), err == nil && d >= 0
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999",
+		"2006-01-02 15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// ParseLSN reads Postgres's notation of a log position.
+func ParseLSN(text string) (uint64, bool) {
+	high, low, found := strings.Cut(text, "/")
+	if !found {
+		return 0, false
+	}
+	h, errHigh := strconv.ParseUint(high, 16, 32)
+	l, errLow := strconv.ParseUint(low, 16, 32)
+	return h<<32 | l, errHigh == nil && errLow == nil
+}
+
+// FormatLSN writes Postgres's notation of a log position.
+func FormatLSN(lsn uint64) string { return fmt.Sprintf("%X/%X", lsn>>32, lsn&math.MaxUint32) }

@@ -1,0 +1,188 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
+)
+
+var (
+	errStop      = errors.New("stop")
+	errKeySyntax = errors.New("key is not JSON")
+	errKeyParts  = errors.New("key has several columns")
+)
+
+// member is one field of a JSON object, in the object's order.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// resolveKey turns what a person writes into the bytes of a key of the topic: JSON is put into the order and form that the
+// topic's keys have, and a bare value stands for a key of one column. A topic whose keys are no JSON objects takes text
+// as it is.
+func (s *Server) resolveKey(ctx context.Context, topic, text string) ([]byte, error) {
+	sample, err := s.sampleKey(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	return expandKey(sample, text)
+}
+
+// sampleKey is any key of the topic, nil when it has none.
+func (s *Server) sampleKey(ctx context.Context, topic string) ([]byte, error) {
+	var sample []byte
+	err := s.opts.Views.Scan(ctx, topic, snapshot.At{Now: true}, func(r snapshot.Row) error {
+		sample = bytes.Clone(r.Key)
+		return errStop
+	})
+	if err != nil && !errors.Is(err, errStop) {
+		return nil, err
+	}
+	return sample, nil
+}
+
+func expandKey(sample []byte, text string) ([]byte, error) {
+	written := strings.TrimSpace(text)
+	isObject := strings.HasPrefix(written, "{")
+	shape, ok := members(sample)
+	if !ok { // no key to learn from, or keys that are plain text
+		if isObject && json.Valid([]byte(written)) {
+			return compact([]byte(written)), nil
+		}
+		return []byte(text), nil
+	}
+	if payload, wrapped := payloadOf(shape); wrapped {
+		inner, err := expandKey(payload, text)
+		if err != nil {
+			return nil, err
+		}
+		for i := range shape {
+			if shape[i].name == "payload" {
+				shape[i].value = inner
+			}
+		}
+		return object(shape), nil
+	}
+	if isObject {
+		given, ok := members([]byte(written))
+		if !ok {
+			return nil, fmt.Errorf("%w: %s", errKeySyntax, written)
+		}
+		return object(ordered(shape, given)), nil
+	}
+	if len(shape) != 1 {
+		names := make([]string, len(shape))
+		for i, m := range shape {
+			names[i] = fmt.Sprintf("%q: ...", m.name)
+		}
+		return nil, fmt.Errorf("%w: write {%s}", errKeyParts, strings.Join(names, ", "))
+	}
+	value := []byte(written)
+	if shape[0].value[0] == '"' && !quoted(written) {
+		value = []byte(quote(text))
+	} else if !json.Valid(value) {
+		value = []byte(quote(text))
+	}
+	return object([]member{{shape[0].name, value}}), nil
+}
+
+// payloadOf finds the key itself inside the converter's {"schema":...,"payload":...}.
+func payloadOf(shape []member) (json.RawMessage, bool) {
+	if len(shape) != 2 {
+		return nil, false
+	}
+	for i, m := range shape {
+		if m.name == "payload" && shape[1-i].name == "schema" {
+			return m.value, true
+		}
+	}
+	return nil, false
+}
+
+// ordered puts what was given into the order of shape; fields that shape lacks come last and find nothing.
+func ordered(shape, given []member) []member {
+	out := make([]member, 0, len(given))
+	used := map[string]bool{}
+	for _, want := range shape {
+		for _, m := range given {
+			if m.name == want.name {
+				out = append(out, m)
+				used[m.name] = true
+			}
+		}
+	}
+	for _, m := range given {
+		if !used[m.name] {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// members reads a JSON object in order, its values compact.
+func members(text []byte) ([]member, bool) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if t, err := decoder.Token(); err != nil || t != json.Delim('{') {
+		return nil, false
+	}
+	var out []member
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return nil, false
+		}
+		var value json.RawMessage
+		if decoder.Decode(&value) != nil {
+			return nil, false
+		}
+		out = append(out, member{name.(string), compact(value)})
+	}
+	if _, err := decoder.Token(); err != nil || decoder.More() {
+		return nil, false
+	}
+	return out, true
+}
+
+func object(fields []member) []byte {
+	out := []byte{'{'}
+	for i, m := range fields {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, quote(m.name)...)
+		out = append(out, ':')
+		out = append(out, m.value...)
+	}
+	return append(out, '}')
+}
+
+func compact(value []byte) []byte {
+	var out bytes.Buffer
+	if json.Compact(&out, value) != nil {
+		return value
+	}
+	return out.Bytes()
+}
+
+func quoted(text string) bool {
+	_, err := strconv.Unquote(text)
+	return err == nil && strings.HasPrefix(text, `"`)
+}
+
+// quote writes a JSON string without escaping <, > and &, as the encoder of keys does.
+func quote(text string) string {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(text) != nil {
+		return strconv.Quote(text)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}

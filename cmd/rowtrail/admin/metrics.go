@@ -1,0 +1,226 @@
+package admin
+
+import (
+	"runtime"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/rowtrail/rowtrail/connectors"
+)
+
+// maxSeries bounds each of the per-partition and per-group families; what is beyond is counted, not shown.
+const maxSeries = 5000
+
+func newRegistry(opts Options) (*prometheus.Registry, error) {
+	registry := prometheus.NewRegistry()
+	for _, c := range []prometheus.Collector{
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newCollector(opts),
+	} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return registry, nil
+}
+
+// Metric describes one family, for the collector and for docs/metrics.md.
+type Metric struct {
+	Name   string
+	Kind   prometheus.ValueType
+	Labels []string
+	Help   string
+}
+
+// Metrics lists every family of ours; the Go runtime's and the process's come on top.
+func Metrics() []Metric {
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	connector, snk, group, partition := []string{"connector"}, []string{"sink"}, []string{"group", "topic", "partition"}, []string{"topic", "partition"}
+	return []Metric{
+		{"rowtrail_build_info", gauge, []string{"version", "go"}, "Always 1; the version is in the labels."},
+		{"rowtrail_connections", gauge, nil, "Open network connections of Kafka clients."},
+		{"rowtrail_ready", gauge, nil, "1 when /readyz answers 200."},
+
+		{"rowtrail_connector_state", gauge, []string{"connector", "type", "state"}, "1 for the state that the connector is in, 0 for the others."},
+		{"rowtrail_connector_lag_bytes", gauge, connector, "Bytes of the source's log that are not in our log yet."},
+		{"rowtrail_connector_lag_events", gauge, connector, "Events that are read but not committed in the log yet."},
+		{"rowtrail_connector_lag_seconds", gauge, connector, "Age of the oldest source transaction that is read but not committed in the log."},
+		{"rowtrail_connector_events_total", counter, connector, "Events committed in the log since the process started."},
+		{"rowtrail_connector_transactions_total", counter, connector, "Source transactions committed in the log since the process started."},
+		{"rowtrail_connector_bytes_total", counter, connector, "Key and value bytes committed in the log since the process started."},
+		{"rowtrail_connector_load_tables", gauge, connector, "Tables of the running initial load; absent when none runs."},
+		{"rowtrail_connector_load_tables_done", gauge, connector, "Tables of the initial load that are in the log."},
+		{"rowtrail_connector_load_rows", gauge, connector, "Rows of the initial load that are read."},
+		{"rowtrail_connector_load_rows_estimated", gauge, connector, "Rows that the initial load expects, by the source's statistics."},
+
+		{"rowtrail_sink_state", gauge, []string{"sink", "type", "state"}, "1 for the state that the sink is in, 0 for the others."},
+		{"rowtrail_sink_lag_bytes", gauge, snk, "Bytes of the topics that are not applied yet."},
+		{"rowtrail_sink_lag_events", gauge, snk, "Records of the topics that are not applied yet."},
+		{"rowtrail_sink_lag_seconds", gauge, snk, "Age of the oldest record that is not applied yet."},
+		{"rowtrail_sink_events_total", counter, snk, "Events applied since the process started."},
+		{"rowtrail_sink_transactions_total", counter, snk, "Source transactions applied since the process started."},
+		{"rowtrail_sink_poisoned", gauge, snk, "1 when a record that cannot be applied stopped the sink."},
+
+		{"rowtrail_group_lag_events", gauge, group, "Records behind the group's committed offset, up to the end that a reader sees."},
+		{"rowtrail_group_lag_bytes", gauge, group, "The same in stored bytes."},
+		{"rowtrail_group_lag_seconds", gauge, group, "Age of the oldest record behind the committed offset."},
+		{"rowtrail_group_members", gauge, []string{"group", "state"}, "Members of the consumer group."},
+
+		{"rowtrail_partition_high_watermark", gauge, partition, "Offset after the last committed record."},
+		{"rowtrail_partition_last_stable_offset", gauge, partition, "Offset up to which transactional readers see."},
+		{"rowtrail_partition_log_start_offset", gauge, partition, "Offset of the oldest record."},
+		{"rowtrail_partition_bytes", gauge, partition, "Stored bytes of the partition's batches."},
+		{"rowtrail_view_lag_records", gauge, []string{"topic"}, "Records that the topic's state and history view has not folded yet."},
+
+		{"rowtrail_log_syncs_total", counter, nil, "Syncs of the log to disk."},
+		{"rowtrail_log_mutations_total", counter, nil, "Turns of partitions made durable; divided by syncs: how many share one."},
+		{"rowtrail_log_committed_bytes_total", counter, nil, "Bytes made durable."},
+		{"rowtrail_log_disk_bytes", gauge, nil, "Bytes of the log on disk."},
+		{"rowtrail_log_disk_free_bytes", gauge, nil, "Free bytes of the data directory's file system."},
+		{"rowtrail_topics", gauge, []string{"internal"}, "Topics of the catalogue."},
+		{"rowtrail_metrics_hidden_series", gauge, nil, "Partition and group series left out, because there are more than the limit."},
+	}
+}
+
+// collector reads the node at each scrape; it keeps nothing.
+type collector struct {
+	opts  Options
+	descs map[string]*prometheus.Desc
+	kinds map[string]prometheus.ValueType
+}
+
+func newCollector(opts Options) *collector {
+	c := &collector{opts: opts, descs: map[string]*prometheus.Desc{}, kinds: map[string]prometheus.ValueType{}}
+	for _, m := range Metrics() {
+		c.descs[m.Name] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
+		c.kinds[m.Name] = m.Kind
+	}
+	return c
+}
+
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		out <- d
+	}
+}
+
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	emit := func(name string, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(c.descs[name], c.kinds[name], value, labels...)
+	}
+	emit("rowtrail_build_info", 1, c.opts.Version, runtime.Version())
+	emit("rowtrail_connections", float64(c.opts.Connections()))
+	emit("rowtrail_ready", flag(len(c.opts.Node.NotReady()) == 0))
+	c.connectors(emit)
+	c.sinks(emit)
+	hidden := c.groups(emit) + c.partitions(emit)
+	emit("rowtrail_metrics_hidden_series", float64(hidden))
+	stats := c.opts.Storage()
+	emit("rowtrail_log_syncs_total", float64(stats.Syncs))
+	emit("rowtrail_log_mutations_total", float64(stats.CommittedMutations))
+	emit("rowtrail_log_committed_bytes_total", float64(stats.CommittedBytes))
+	emit("rowtrail_log_disk_bytes", float64(stats.DiskBytes))
+	emit("rowtrail_log_disk_free_bytes", float64(stats.FreeBytes))
+}
+
+type emitter func(name string, value float64, labels ...string)
+
+func states() []string {
+	return []string{connectors.StateStarting, connectors.StateLoading, connectors.StateStreaming, connectors.StateRetrying,
+		connectors.StateFailed, connectors.StateStopped}
+}
+
+func (c *collector) connectors(emit emitter) {
+	for _, s := range c.opts.Node.Connectors() {
+		for _, state := range states() {
+			emit("rowtrail_connector_state", flag(s.State == state), s.Name, s.Type, state)
+		}
+		emit("rowtrail_connector_lag_bytes", float64(s.LagBytes), s.Name)
+		emit("rowtrail_connector_lag_events", float64(s.LagEvents), s.Name)
+		emit("rowtrail_connector_lag_seconds", s.LagSeconds, s.Name)
+		emit("rowtrail_connector_events_total", float64(s.Events), s.Name)
+		emit("rowtrail_connector_transactions_total", float64(s.Transactions), s.Name)
+		emit("rowtrail_connector_bytes_total", float64(s.Bytes), s.Name)
+		if s.Load != nil {
+			emit("rowtrail_connector_load_tables", float64(s.Load.Tables), s.Name)
+			emit("rowtrail_connector_load_tables_done", float64(s.Load.TablesDone), s.Name)
+			emit("rowtrail_connector_load_rows", float64(s.Load.Rows), s.Name)
+			emit("rowtrail_connector_load_rows_estimated", float64(s.Load.RowsEstimated), s.Name)
+		}
+	}
+}
+
+func (c *collector) sinks(emit emitter) {
+	for _, s := range c.opts.Node.Sinks() {
+		for _, state := range states() {
+			emit("rowtrail_sink_state", flag(s.State == state), s.Name, s.Type, state)
+		}
+		emit("rowtrail_sink_lag_bytes", float64(s.LagBytes), s.Name)
+		emit("rowtrail_sink_lag_events", float64(s.LagEvents), s.Name)
+		emit("rowtrail_sink_lag_seconds", s.LagSeconds, s.Name)
+		emit("rowtrail_sink_events_total", float64(s.Events), s.Name)
+		emit("rowtrail_sink_transactions_total", float64(s.Transactions), s.Name)
+		emit("rowtrail_sink_poisoned", flag(s.Poison != nil), s.Name)
+	}
+}
+
+func (c *collector) groups(emit emitter) (hidden int) {
+	seen := map[string]bool{}
+	for i, g := range c.opts.Groups() {
+		if i >= maxSeries {
+			hidden++
+			continue
+		}
+		if !seen[g.Group] {
+			seen[g.Group] = true
+			emit("rowtrail_group_members", float64(g.Members), g.Group, g.State)
+		}
+		partition := strconv.Itoa(int(g.Partition))
+		emit("rowtrail_group_lag_events", float64(g.LagEvents), g.Group, g.Topic, partition)
+		emit("rowtrail_group_lag_bytes", float64(g.LagBytes), g.Group, g.Topic, partition)
+		emit("rowtrail_group_lag_seconds", g.LagSeconds, g.Group, g.Topic, partition)
+	}
+	return hidden
+}
+
+// partitions leaves out the partitions of internal topics: they are many and tell an operator little.
+func (c *collector) partitions(emit emitter) (hidden int) {
+	series, internal, public := 0, 0, 0
+	for _, t := range c.opts.Node.Topics() {
+		if t.Internal {
+			internal++
+			continue
+		}
+		public++
+		if series < maxSeries {
+			emit("rowtrail_view_lag_records", float64(c.opts.Views.Lag(t.Name)), t.Name)
+		} else {
+			hidden++
+		}
+		for _, p := range t.Partitions {
+			if series >= maxSeries {
+				hidden++
+				continue
+			}
+			series++
+			partition := strconv.Itoa(int(p.Partition))
+			emit("rowtrail_partition_high_watermark", float64(p.HighWatermark), t.Name, partition)
+			emit("rowtrail_partition_last_stable_offset", float64(p.LastStable), t.Name, partition)
+			emit("rowtrail_partition_log_start_offset", float64(p.LogStart), t.Name, partition)
+			emit("rowtrail_partition_bytes", float64(p.Bytes), t.Name, partition)
+		}
+	}
+	emit("rowtrail_topics", float64(public), "false")
+	emit("rowtrail_topics", float64(internal), "true")
+	return hidden
+}
+
+func flag(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,168 @@
+package admin
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
+)
+
+const (
+	streamBuffer = 32 << 10
+	jsonLines    = "application/x-ndjson"
+)
+
+// query is what the row endpoints share.
+type query struct {
+	topic string
+	key   []byte
+	at    snapshot.At
+	limit int64 // -1: all
+	full  bool
+}
+
+// parse reads the request; on a bad one it has answered and returns false.
+func (s *Server) parse(w http.ResponseWriter, r *http.Request) (query, bool) {
+	q := query{topic: r.PathValue("topic"), limit: -1}
+	if t, ok := s.opts.Node.Topic(q.topic); !ok || t.Internal {
+		failUnknownTopic(w, q.topic)
+		return q, false
+	}
+	var err error
+	if q.at, err = ParseAt(r.FormValue("at"), time.Now()); err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return q, false
+	}
+	if text := r.FormValue("limit"); text != "" {
+		if q.limit, err = strconv.ParseInt(text, 10, 64); err != nil || q.limit < 0 {
+			fail(w, http.StatusBadRequest, fmt.Sprintf("limit %q is not a number of rows", text))
+			return q, false
+		}
+	}
+	if text := r.FormValue("full"); text != "" {
+		if q.full, err = strconv.ParseBool(text); err != nil {
+			fail(w, http.StatusBadRequest, fmt.Sprintf("full %q is neither true nor false", text))
+			return q, false
+		}
+	}
+	text := r.PathValue("key")
+	if text == "" {
+		return q, true
+	}
+	q.key, err = s.resolveKey(r.Context(), q.topic, text)
+	switch {
+	case errors.Is(err, errKeySyntax) || errors.Is(err, errKeyParts):
+		fail(w, http.StatusBadRequest, err.Error())
+	case err != nil:
+		fail(w, http.StatusInternalServerError, err.Error())
+	}
+	return q, err == nil
+}
+
+// latest answers for one key: the row as of a point, 404 when it did not exist or was deleted then.
+func (s *Server) latest(w http.ResponseWriter, r *http.Request) {
+	q, ok := s.parse(w, r)
+	if !ok {
+		return
+	}
+	row, found, err := s.opts.Views.Latest(r.Context(), q.topic, q.key, q.at)
+	switch {
+	case err != nil:
+		fail(w, http.StatusInternalServerError, err.Error())
+	case !found:
+		fail(w, http.StatusNotFound, fmt.Sprintf("no row with key %s in %s then", q.key, q.topic))
+	case row.Deleted:
+		fail(w, http.StatusNotFound, fmt.Sprintf("row with key %s in %s was deleted (offset %d, %s)",
+			q.key, q.topic, row.Offset, whenOf(row).UTC().Format(time.RFC3339Nano)))
+	default:
+		reply(w, http.StatusOK, newRow(row, q.full))
+	}
+}
+
+// whenOf is a record's time at the source, or in the log when that is unknown.
+func whenOf(row snapshot.Row) time.Time {
+	if row.CommitTime.IsZero() {
+		return row.Timestamp
+	}
+	return row.CommitTime
+}
+
+func (s *Server) scan(w http.ResponseWriter, r *http.Request) {
+	q, ok := s.parse(w, r)
+	if !ok {
+		return
+	}
+	out := newStream(w, q)
+	err := s.opts.Views.Scan(r.Context(), q.topic, q.at, func(row snapshot.Row) error {
+		if row.Deleted {
+			return nil
+		}
+		return out.row(row)
+	})
+	out.close(err)
+}
+
+// history streams every version of a row, oldest first; 404 when there is none.
+func (s *Server) history(w http.ResponseWriter, r *http.Request) {
+	q, ok := s.parse(w, r)
+	if !ok {
+		return
+	}
+	out := newStream(w, q)
+	err := s.opts.Views.History(r.Context(), q.topic, q.key, out.row)
+	if err == nil && out.count == 0 && q.limit != 0 {
+		fail(w, http.StatusNotFound, fmt.Sprintf("no row with key %s in %s", q.key, q.topic))
+		return
+	}
+	out.close(err)
+}
+
+// stream writes rows as JSON lines; the status line waits for the first one, so that an early error has its own.
+type stream struct {
+	w       http.ResponseWriter
+	q       query
+	buffer  *bufio.Writer
+	encoder *json.Encoder
+	count   int64
+}
+
+func newStream(w http.ResponseWriter, q query) *stream {
+	s := &stream{w: w, q: q, buffer: bufio.NewWriterSize(w, streamBuffer)}
+	s.encoder = json.NewEncoder(s.buffer)
+	s.encoder.SetEscapeHTML(false)
+	return s
+}
+
+func (s *stream) row(row snapshot.Row) error {
+	if s.count == s.q.limit {
+		return errStop
+	}
+	if s.count == 0 {
+		s.w.Header().Set("Content-Type", jsonLines)
+	}
+	s.count++
+	return s.encoder.Encode(newRow(row, s.q.full))
+}
+
+// close ends the answer. An error after the first line can only be told as the last line.
+func (s *stream) close(err error) {
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	if err != nil && s.count == 0 {
+		fail(s.w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	if s.count == 0 {
+		s.w.Header().Set("Content-Type", jsonLines)
+	}
+	if err != nil {
+		_ = s.encoder.Encode(Failure{Error: err.Error()})
+	}
+	_ = s.buffer.Flush() // the client is gone: nobody to tell
+}

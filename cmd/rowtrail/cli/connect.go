@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
+	"github.com/rowtrail/rowtrail/configs"
+)
+
+const (
+	defaultServer = "127.0.0.1:9092"
+	defaultHTTP   = "127.0.0.1:8080"
+	serverEnv     = "ROWTRAIL_SERVER"
+	httpEnv       = "ROWTRAIL_HTTP"
+	dialTimeout   = 3 * time.Second
+	askTimeout    = 30 * time.Second
+	maxLine       = 128 << 20 // of a streamed answer: a record and its key
+)
+
+func (a *app) serverFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.server, "server", "", "address of the Kafka listener (else -c FILE, "+serverEnv+", "+defaultServer+")")
+}
+
+func (a *app) httpFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.http, "http", "", "address of the HTTP listener (else -c FILE, "+httpEnv+", "+defaultHTTP+")")
+}
+
+// address resolves where the node is: flag, then file, then environment, then the default.
+func (a *app) address(flag, env, standard string, fromFile func(configs.Listen) (configs.Address, string)) (string, error) {
+	if flag != "" {
+		return flag, nil
+	}
+	if a.config != "" {
+		listen, err := configs.LoadListen(a.config)
+		if err != nil {
+			return "", err
+		}
+		address, name := fromFile(listen)
+		if address == "" || address.Port() == 0 {
+			return "", fmt.Errorf("%s: listen.%s names no port to connect to; give the address with --%s", a.config, name,
+				map[string]string{"kafka": "server", "http": "http"}[name])
+		}
+		return string(address), nil
+	}
+	if fromEnv := os.Getenv(env); fromEnv != "" {
+		return fromEnv, nil
+	}
+	return standard, nil
+}
+
+func (a *app) serverAddress() (string, error) {
+	return a.address(a.server, serverEnv, defaultServer, func(l configs.Listen) (configs.Address, string) {
+		if l.Kafka.Wildcard() {
+			return l.Advertised, "kafka"
+		}
+		return l.Kafka, "kafka"
+	})
+}
+
+func (a *app) httpAddress() (string, error) {
+	return a.address(a.http, httpEnv, defaultHTTP, func(l configs.Listen) (configs.Address, string) {
+		if l.HTTP.Wildcard() {
+			return configs.Address(fmt.Sprintf("127.0.0.1:%d", l.HTTP.Port())), "http"
+		}
+		return l.HTTP, "http"
+	})
+}
+
+// kafka connects to the node's Kafka listener.
+func (a *app) kafka(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, *kadm.Client, error) {
+	address, err := a.serverAddress()
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(address), kgo.ClientID("rowtrail-cli"), kgo.DialTimeout(dialTimeout), kgo.RetryTimeout(askTimeout),
+	}, opts...)...)
+	if err != nil {
+		return nil, nil, usage(fmt.Errorf("connect to %s: %w", address, err))
+	}
+	ping, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := client.Ping(ping); err != nil {
+		client.Close()
+		return nil, nil, unreachable("no rowtrail answers at %s; start it with `rowtrail serve -c FILE`, or name its Kafka listener with --server", address)
+	}
+	return client, kadm.NewClient(client), nil
+}
+
+// get asks the node over HTTP. The caller closes the body of the answer, which is 200.
+func (a *app) get(ctx context.Context, query url.Values, path ...string) (*http.Response, error) {
+	address, err := a.httpAddress()
+	if err != nil {
+		return nil, err
+	}
+	for i := range path {
+		path[i] = url.PathEscape(path[i])
+	}
+	target := "http://" + address + "/v1/" + strings.Join(path, "/")
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, usage(fmt.Errorf("address %q: %w", address, err))
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: 5 * time.Minute}}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, unreachable("no rowtrail answers at http://%s; start it with `rowtrail serve -c FILE`, or name its HTTP listener with --http", address)
+	}
+	if answer.StatusCode == http.StatusOK {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	var body admin.Failure
+	if json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&body) != nil || body.Error == "" {
+		return nil, unreachable("what answers at http://%s is no rowtrail (%s); name its HTTP listener with --http", address, answer.Status)
+	}
+	switch answer.StatusCode {
+	case http.StatusNotFound:
+		return nil, notFound("%s", body.Error)
+	case http.StatusBadRequest:
+		return nil, usage(errors.New(body.Error))
+	}
+	return nil, errors.New(body.Error)
+}
+
+// ask reads a whole answer into v.
+func (a *app) ask(ctx context.Context, v any, path ...string) error {
+	answer, err := a.get(ctx, nil, path...)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(v); err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	return nil
+}
+
+// stream reads an answer of JSON lines one by one.
+func stream(answer *http.Response, each func(line []byte) error) error {
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	for lines.Scan() {
+		line := lines.Bytes()
+		if bytes.HasPrefix(line, []byte(`{"error":`)) {
+			var body admin.Failure
+			if json.Unmarshal(line, &body) == nil {
+				return fmt.Errorf("the answer broke off: %s", body.Error)
+			}
+		}
+		if err := each(line); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("the answer broke off: %w", err)
+	}
+	return nil
+}

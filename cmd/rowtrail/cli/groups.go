@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// groupLine is one consumer group of `groups`; offsetLine one partition that it reads.
+type groupLine struct {
+	Group   string       `json:"group"`
+	State   string       `json:"state"`
+	Members int          `json:"members"`
+	Lag     int64        `json:"lag"` // records, all partitions
+	Error   string       `json:"error,omitempty"`
+	Offsets []offsetLine `json:"offsets"`
+}
+
+type offsetLine struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Committed int64  `json:"committed"` // -1: nothing committed
+	End       int64  `json:"end"`
+	Lag       int64  `json:"lag"`
+	Member    string `json:"member,omitempty"`
+}
+
+func (a *app) groupsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "groups [GROUP]",
+		Short:   "List consumer groups with their lag, or describe one",
+		Example: "  rowtrail groups\n  rowtrail groups rowtrail-sink-warehouse --output json",
+		Args:    args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			_, adm, err := a.kafka(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer adm.Close()
+			ctx, cancel := context.WithTimeout(cmd.Context(), askTimeout)
+			defer cancel()
+			lines, err := groupLines(ctx, adm, given)
+			switch {
+			case err != nil:
+				return err
+			case a.json() && len(given) == 1:
+				return a.printJSON(lines[0])
+			case a.json():
+				return a.printJSON(lines)
+			case len(given) == 1:
+				return a.printGroup(lines[0])
+			}
+			t := newTable(a.out, "GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG", "ERROR")
+			for _, l := range lines {
+				t.row(l.Group, l.State, l.Members, len(l.Offsets), l.Lag, l.Error)
+			}
+			return t.flush()
+		},
+	}
+	a.serverFlag(c)
+	return c
+}
+
+func groupLines(ctx context.Context, adm *kadm.Client, names []string) ([]groupLine, error) {
+	lines := []groupLine{}
+	listed, err := adm.ListGroups(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	for _, name := range names {
+		if _, ok := listed[name]; !ok {
+			return nil, notFound("group %q does not exist; `rowtrail groups` lists them", name)
+		}
+	}
+	if len(names) == 0 {
+		names = listed.Groups()
+	}
+	if len(names) == 0 {
+		return lines, nil
+	}
+	lags, err := adm.Lag(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("read group lags: %w", err)
+	}
+	for _, g := range lags.Sorted() {
+		lines = append(lines, newGroupLine(g))
+	}
+	return lines, nil
+}
+
+func newGroupLine(g kadm.DescribedGroupLag) groupLine {
+	line := groupLine{Group: g.Group, State: g.State, Members: len(g.Members), Offsets: []offsetLine{}}
+	if err := errors.Join(g.DescribeErr, g.FetchErr); err != nil {
+		line.Error = err.Error()
+	}
+	for _, l := range g.Lag.Sorted() {
+		if errors.Is(l.Err, kerr.UnknownTopicOrPartition) {
+			continue // the topic is gone, the offset is left
+		}
+		o := offsetLine{Topic: l.Topic, Partition: l.Partition, Committed: l.Commit.At, End: l.End.Offset, Lag: l.Lag}
+		if l.Member != nil {
+			o.Member = l.Member.ClientID
+		}
+		line.Lag += max(l.Lag, 0)
+		line.Offsets = append(line.Offsets, o)
+	}
+	return line
+}
+
+func (a *app) printGroup(line groupLine) error {
+	if _, err := fmt.Fprintf(a.out, "%s: %s, %d members, %d records behind\n\n", line.Group, line.State, line.Members, line.Lag); err != nil {
+		return err
+	}
+	t := newTable(a.out, "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
+	for _, o := range line.Offsets {
+		t.row(o.Topic, o.Partition, o.Committed, o.End, o.Lag, o.Member)
+	}
+	return t.flush()
+}

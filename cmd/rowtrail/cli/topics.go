@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// topicLine is one topic of `topics`; partitionLine one of its partitions.
+type topicLine struct {
+	Name       string            `json:"name"`
+	Internal   bool              `json:"internal"`
+	Records    int64             `json:"records"` // offsets between start and end
+	Partitions []partitionLine   `json:"partitions"`
+	Config     map[string]string `json:"config,omitempty"` // of one topic that is asked for
+}
+
+type partitionLine struct {
+	Partition  int32 `json:"partition"`
+	Leader     int32 `json:"leader"`
+	Start      int64 `json:"start"`
+	LastStable int64 `json:"lastStable"`
+	End        int64 `json:"end"`
+}
+
+func (a *app) topicsCommand() *cobra.Command {
+	var internal bool
+	c := &cobra.Command{
+		Use:     "topics [TOPIC]",
+		Short:   "List topics, or describe one",
+		Example: "  rowtrail topics\n  rowtrail topics shop.public.orders --output json",
+		Args:    args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			_, adm, err := a.kafka(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer adm.Close()
+			ctx, cancel := context.WithTimeout(cmd.Context(), askTimeout)
+			defer cancel()
+			lines, err := topicLines(ctx, adm, given)
+			if err != nil {
+				return err
+			}
+			if len(given) == 1 {
+				return a.printTopic(ctx, adm, lines[0])
+			}
+			if !internal {
+				lines = slices.DeleteFunc(lines, func(l topicLine) bool { return l.Internal })
+			}
+			if a.json() {
+				return a.printJSON(lines)
+			}
+			t := newTable(a.out, "TOPIC", "PARTITIONS", "RECORDS")
+			for _, l := range lines {
+				t.row(l.Name, len(l.Partitions), l.Records)
+			}
+			return t.flush()
+		},
+	}
+	c.Flags().BoolVar(&internal, "internal", false, "list internal topics too")
+	a.serverFlag(c)
+	return c
+}
+
+func topicLines(ctx context.Context, adm *kadm.Client, names []string) ([]topicLine, error) {
+	details, err := adm.ListTopicsWithInternal(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	for _, name := range names {
+		if d, ok := details[name]; !ok || d.Err != nil {
+			return nil, notFound("topic %q does not exist; `rowtrail topics` lists them", name)
+		}
+	}
+	all := details.Names()
+	lines := make([]topicLine, 0, len(all))
+	if len(all) == 0 {
+		return lines, nil
+	}
+	starts, err := adm.ListStartOffsets(ctx, all...)
+	if err != nil {
+		return nil, fmt.Errorf("list start offsets: %w", err)
+	}
+	stable, err := adm.ListCommittedOffsets(ctx, all...)
+	if err != nil {
+		return nil, fmt.Errorf("list stable offsets: %w", err)
+	}
+	ends, err := adm.ListEndOffsets(ctx, all...)
+	if err != nil {
+		return nil, fmt.Errorf("list end offsets: %w", err)
+	}
+	for _, d := range details.Sorted() {
+		line := topicLine{Name: d.Topic, Internal: d.IsInternal, Partitions: []partitionLine{}}
+		for _, p := range d.Partitions.Sorted() {
+			at := func(of kadm.ListedOffsets) int64 {
+				o, ok := of.Lookup(d.Topic, p.Partition)
+				if !ok || o.Err != nil {
+					return -1
+				}
+				return o.Offset
+			}
+			part := partitionLine{Partition: p.Partition, Leader: p.Leader, Start: at(starts), LastStable: at(stable), End: at(ends)}
+			if part.Start >= 0 && part.End >= part.Start {
+				line.Records += part.End - part.Start
+			}
+			line.Partitions = append(line.Partitions, part)
+		}
+		lines = append(lines, line)
+	}
+	return lines, nil
+}
+
+func (a *app) printTopic(ctx context.Context, adm *kadm.Client, line topicLine) error {
+	resources, err := adm.DescribeTopicConfigs(ctx, line.Name)
+	if err != nil {
+		return fmt.Errorf("describe topic: %w", err)
+	}
+	line.Config = map[string]string{}
+	var names []string
+	for _, r := range resources {
+		for _, c := range r.Configs {
+			line.Config[c.Key] = c.MaybeValue()
+			names = append(names, c.Key)
+		}
+	}
+	if a.json() {
+		return a.printJSON(line)
+	}
+	t := newTable(a.out, "PARTITION", "LEADER", "START", "STABLE", "END")
+	for _, p := range line.Partitions {
+		t.row(p.Partition, p.Leader, p.Start, p.LastStable, p.End)
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(a.out); err != nil {
+		return err
+	}
+	slices.Sort(names)
+	t = newTable(a.out, "CONFIG", "VALUE")
+	for _, name := range names {
+		t.row(name, line.Config[name])
+	}
+	return t.flush()
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// runCLI runs a command line and returns its exit code and what it printed.
+func runCLI(t *testing.T, arguments ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = Run(arguments, &out, &errs, "v1.2.3")
+	return code, out.String(), errs.String()
+}
+
+func write(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rowtrail.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// closedPort is an address where nothing listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"", "rowtrail: no command given"},
+		{"topcs", `rowtrail: unknown command "topcs" for "rowtrail"`},
+		{"topics --nope", "rowtrail: unknown flag: --nope"},
+		{"topics a b", "rowtrail: rowtrail topics: accepts at most 1 arg(s), received 2"},
+		{"state", "rowtrail: rowtrail state: accepts between 1 and 2 arg(s), received 0"},
+		{"history t", "rowtrail: rowtrail history: accepts 2 arg(s), received 1"},
+		{"tail t --max x", "rowtrail: invalid argument \"x\" for \"--max\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"},
+		{"tail t --max=-1", "rowtrail: --max -1 is negative"},
+		{"version -o yaml", `rowtrail: --output "yaml" is neither table nor json`},
+		{"serve", "rowtrail: no configuration file is named; add -c FILE (configs/minimal.yaml is one to start from)"},
+		{"check", "rowtrail: no configuration file is named; add -c FILE (configs/minimal.yaml is one to start from)"},
+	} {
+		code, out, errs := runCLI(t, strings.Fields(c.args)...)
+		first, second, _ := strings.Cut(errs, "\n")
+		if code != ExitUsage || first != c.want || !strings.HasPrefix(second, "run `rowtrail --help`") || out != "" {
+			t.Errorf("rowtrail %s: exit %d\n%s%s", c.args, code, out, errs)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if code, out, _ := runCLI(t, "version"); code != 0 || !strings.HasPrefix(out, "rowtrail v1.2.3 go1.") {
+		t.Errorf("exit %d, %s", code, out)
+	}
+	if code, out, _ := runCLI(t, "version", "-o", "json"); code != 0 || !strings.Contains(out, `"version":"v1.2.3"`) {
+		t.Errorf("exit %d, %s", code, out)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	port := closedPort(t)
+	for _, args := range [][]string{{"topics"}, {"groups"}, {"tail", "t"}} {
+		code, out, errs := runCLI(t, append(args, "--server", port)...)
+		if want := "rowtrail: no rowtrail answers at " + port + "; start it with `rowtrail serve -c FILE`, or name its Kafka listener with --server\n"; code != ExitUnreachable || errs != want || out != "" {
+			t.Errorf("%v: exit %d, %s", args, code, errs)
+		}
+	}
+	for _, args := range [][]string{{"state", "t"}, {"history", "t", "k"}, {"connectors"}, {"sinks"}} {
+		code, out, errs := runCLI(t, append(args, "--http", port)...)
+		if want := "rowtrail: no rowtrail answers at http://" + port + "; start it with `rowtrail serve -c FILE`, or name its HTTP listener with --http\n"; code != ExitUnreachable || errs != want || out != "" {
+			t.Errorf("%v: exit %d, %s", args, code, errs)
+		}
+	}
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	address := strings.TrimPrefix(other.URL, "http://")
+	code, _, errs := runCLI(t, "sinks", "--http", address)
+	if want := "rowtrail: what answers at http://" + address + " is no rowtrail (404 Not Found); name its HTTP listener with --http\n"; code != ExitUnreachable || errs != want {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	file := write(t, "listen: {kafka: \"127.0.0.1:19092\", http: \"0.0.0.0:18080\"}\nconnectors: [{name: x, type: postgres, config: {database.dsn: \"${NOT_SET_HERE}\"}}]\n")
+	t.Setenv(serverEnv, "env:1")
+	t.Setenv(httpEnv, "env:2")
+	for _, c := range []struct {
+		name         string
+		a            app
+		server, http string
+	}{
+		{"flags win", app{config: file, server: "flag:1", http: "flag:2"}, "flag:1", "flag:2"},
+		{"then the file, whatever else is wrong with it", app{config: file}, "127.0.0.1:19092", "127.0.0.1:18080"},
+		{"then the environment", app{}, "env:1", "env:2"},
+	} {
+		server, err := c.a.serverAddress()
+		if err != nil || server != c.server {
+			t.Errorf("%s: server %s, %v", c.name, server, err)
+		}
+		address, err := c.a.httpAddress()
+		if err != nil || address != c.http {
+			t.Errorf("%s: http %s, %v", c.name, address, err)
+		}
+	}
+	t.Setenv(serverEnv, "")
+	if server, err := (&app{}).serverAddress(); err != nil || server != defaultServer {
+		t.Errorf("default: %s, %v", server, err)
+	}
+	free := write(t, "listen: {kafka: \"127.0.0.1:0\"}\n")
+	if _, err := (&app{config: free}).serverAddress(); err == nil || !strings.HasSuffix(err.Error(), "listen.kafka names no port to connect to; give the address with --server") {
+		t.Errorf("port 0: %v", err)
+	}
+}
+
+func TestCheckFile(t *testing.T) {
+	file := write(t, "node: {data_dri: x}\nlisten:\n  http: nope\n")
+	code, out, errs := runCLI(t, "check", "-c", file)
+	want := file + ":1: node.data_dri: unknown key; did you mean node.data_dir?\n" +
+		file + ":3: listen.http: \"nope\" is not an address; write host:port, as 127.0.0.1:9092\n" +
+		file + ": 2 errors, 0 warnings\n"
+	if code != ExitError || out != want || errs != "" {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if code, out, _ := runCLI(t, "check", "-c", file, "-o", "json"); code != ExitError || !strings.HasPrefix(out, `{"connected":false,"file":"`+file+`","findings":[{"where":"`+file+`:1","level":"error","subject":"node.data_dri"`) {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+	good := write(t, "node: {id: 2}\n")
+	if code, out, errs := runCLI(t, "check", "-c", good); code != ExitOK || out != good+": ok\n" || errs != "" {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	code, _, errs = runCLI(t, "serve", "-c", file)
+	if code != ExitError || !strings.HasPrefix(errs, file+":1: node.data_dri: unknown key; did you mean node.data_dir?\n"+file+":3: ") {
+		t.Errorf("serve: exit %d\n%s", code, errs)
+	}
+	code, _, errs = runCLI(t, "serve", "-c", "/no/such.yaml")
+	if code != ExitError || errs != "/no/such.yaml: no such file; name an existing file with -c; configs/minimal.yaml is one to start from\n" {
+		t.Errorf("serve: exit %d\n%s", code, errs)
+	}
+}

@@ -1,0 +1,256 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
+	"github.com/rowtrail/rowtrail/configs"
+	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker"
+)
+
+// Options of a Daemon that are not in its file.
+type Options struct {
+	Logger  *slog.Logger
+	Version string
+}
+
+// Daemon is a running node.
+type Daemon struct {
+	cfg    *configs.Config
+	opts   Options
+	logger *slog.Logger
+
+	kafka, http net.Listener // http is nil when there is no admin endpoint
+	connections atomic.Int64
+
+	store  *log.Store
+	node   *cluster.Node
+	broker *broker.Broker
+	views  *snapshot.Views
+	admin  *admin.Server
+
+	runners []*runner
+	phase   atomic.Value // string: "starting", "" or "stopping"
+
+	ctx       context.Context    // of everything that runs in the background
+	cancel    context.CancelFunc // ends it
+	planes    context.CancelFunc // ends connectors and sinks, which go first
+	planesWG  sync.WaitGroup
+	viewsWG   sync.WaitGroup
+	serversWG sync.WaitGroup
+
+	fatal     chan error // capacity 1: why the node must stop
+	stopOnce  sync.Once
+	stopError error
+}
+
+// Start brings a node up. On an error nothing is left running. ctx bounds the start only.
+func Start(ctx context.Context, cfg *configs.Config, opts Options) (*Daemon, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	d := &Daemon{cfg: cfg, opts: opts, logger: opts.Logger, fatal: make(chan error, 1)}
+	d.phase.Store("starting")
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	if err := d.start(ctx); err != nil {
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(cfg.Node.ShutdownTimeout))
+		defer cancel()
+		if stopErr := d.Stop(stopping); stopErr != nil {
+			d.logger.Warn("stop after a failed start", "error", stopErr)
+		}
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Daemon) start(ctx context.Context) error {
+	if err := d.listen(); err != nil {
+		return err
+	}
+	if err := d.openStore(); err != nil {
+		return err
+	}
+	var err error
+	d.node, err = cluster.Start(ctx, cluster.Options{
+		NodeID: d.cfg.Node.ID, ClusterID: d.cfg.Node.ClusterID, Store: d.store, Logger: d.logger.With("part", "cluster"),
+		DefaultPartitions: d.cfg.Log.NumPartitions, TopicDefaults: d.topicDefaults(), OnFatal: d.fail,
+	})
+	if err != nil {
+		return fmt.Errorf("start cluster node: %w", err)
+	}
+	if err := d.startBroker(); err != nil {
+		return err
+	}
+	if err := d.startViews(); err != nil {
+		return err
+	}
+	d.buildPlanes()
+	if err := d.startAdmin(); err != nil {
+		return err
+	}
+	d.runPlanes()
+	d.phase.Store("")
+	d.logger.Info("ready", "kafka", d.KafkaAddress(), "http", d.HTTPAddress(), "data", d.cfg.Node.DataDir,
+		"cluster", d.node.ClusterID(), "connectors", len(d.cfg.Connectors), "sinks", len(d.cfg.Sinks))
+	return nil
+}
+
+func (d *Daemon) openStore() error {
+	dir := d.cfg.Node.DataDir
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("create node.data_dir: %w; make its parent writable, or name another directory", err)
+	}
+	store, err := log.Open(filepath.Join(dir, "log"), log.Options{
+		Logger: d.logger.With("part", "log"), MinFreeBytes: int64(d.cfg.Node.MinFreeBytes), OnFatal: d.fail,
+	})
+	if err != nil {
+		return explainOpen(dir, err)
+	}
+	d.store = store
+	return nil
+}
+
+// explainOpen makes one line with the remedy of a store that does not open; the store's own errors have most of it.
+func explainOpen(dir string, err error) error {
+	switch {
+	case errors.Is(err, log.ErrLocked), errors.Is(err, log.ErrFormat):
+		return fmt.Errorf("open node.data_dir: %w", err)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("open node.data_dir %s: %w; make it readable and writable for this user", dir, err)
+	}
+	return fmt.Errorf("open node.data_dir %s: %w", dir, err)
+}
+
+func (d *Daemon) startBroker() error {
+	host, port := d.advertised()
+	var err error
+	d.broker, err = broker.New(broker.Options{
+		Node: d.node, AdvertisedHost: host, AdvertisedPort: port, Logger: d.logger.With("part", "broker"),
+		Rack: d.cfg.Node.Rack, DataDir: d.cfg.Node.DataDir,
+		DiskSpace:        d.diskSpace,
+		AutoCreateTopics: d.cfg.Log.AutoCreateTopics, DefaultPartitions: d.cfg.Log.NumPartitions, TopicDefaults: d.topicDefaults(),
+	})
+	if err != nil {
+		return fmt.Errorf("start broker: %w", err)
+	}
+	d.serversWG.Go(func() {
+		if err := d.broker.Serve(d.kafka); err != nil && !errors.Is(err, broker.ErrClosed) {
+			d.fail(fmt.Errorf("serve Kafka clients: %w", err))
+		}
+	})
+	return nil
+}
+
+// topicDefaults hold where a topic's own configuration says nothing.
+func (d *Daemon) topicDefaults() log.Config {
+	c := d.cfg.Log
+	return log.Config{RetentionBytes: int64(c.RetentionBytes), RetentionMs: int64(c.RetentionMs),
+		MaxMessageBytes: int32(c.MaxMessageBytes)} //nolint:gosec // the schema's max is 64 MiB
+}
+
+func (d *Daemon) diskSpace() (total, usable int64) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(d.cfg.Node.DataDir, &fs); err != nil {
+		return 0, 0
+	}
+	block := int64(fs.Bsize)
+	return int64(fs.Blocks) * block, int64(fs.Bavail) * block //nolint:gosec // sizes of a file system
+}
+
+func (d *Daemon) startAdmin() error {
+	if d.http == nil {
+		return nil
+	}
+	var err error
+	d.admin, err = admin.New(admin.Options{
+		Node: d, Views: d.views, Storage: d.store.Stats, Groups: d.broker.GroupLags, Connections: d.Connections,
+		Version: d.opts.Version, Pprof: d.cfg.Listen.Pprof,
+		Logger: d.logger.With("part", "admin"),
+	})
+	if err != nil {
+		return fmt.Errorf("start admin endpoint: %w", err)
+	}
+	d.serversWG.Go(func() {
+		if err := d.admin.Serve(d.http); err != nil {
+			d.fail(err)
+		}
+	})
+	return nil
+}
+
+// fail asks the owner to stop the node; the first reason wins.
+func (d *Daemon) fail(err error) {
+	select {
+	case d.fatal <- err:
+	default:
+	}
+}
+
+// Fatal delivers why the node can no longer do its work, once; the owner then calls Stop.
+func (d *Daemon) Fatal() <-chan error { return d.fatal }
+
+// Stop ends the node in the order of the package's comment. It may be called more than once.
+func (d *Daemon) Stop(ctx context.Context) error {
+	d.stopOnce.Do(func() { d.stopError = d.stop(ctx) })
+	return d.stopError
+}
+
+func (d *Daemon) stop(ctx context.Context) error {
+	d.phase.Store("stopping")
+	var errs []error
+	if d.planes != nil {
+		d.planes()
+		errs = append(errs, waitFor(ctx, &d.planesWG, "connectors and sinks"))
+	}
+	if d.broker != nil {
+		errs = append(errs, d.broker.Shutdown(ctx))
+	}
+	if d.admin != nil {
+		errs = append(errs, d.admin.Shutdown(ctx))
+	}
+	for _, l := range []net.Listener{d.kafka, d.http} {
+		if l != nil {
+			l.Close() // closed by its server already when that had started
+		}
+	}
+	errs = append(errs, waitFor(ctx, &d.serversWG, "listeners"))
+	d.cancel()
+	errs = append(errs, waitFor(ctx, &d.viewsWG, "views"))
+	if d.views != nil {
+		errs = append(errs, d.views.Close())
+	}
+	if d.node != nil {
+		errs = append(errs, d.node.Stop(ctx))
+	}
+	if d.store != nil {
+		errs = append(errs, d.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func waitFor(ctx context.Context, wg *sync.WaitGroup, what string) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop %s: %w", what, ctx.Err())
+	}
+}

@@ -1,0 +1,98 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/rowtrail/rowtrail/configs"
+)
+
+// listen takes the ports. Connections wait in the kernel until the servers accept them.
+func (d *Daemon) listen() error {
+	kafka, err := listenOn("listen.kafka", d.cfg.Listen.Kafka)
+	if err != nil {
+		return err
+	}
+	d.kafka = &countingListener{Listener: kafka, open: &d.connections}
+	if d.cfg.Listen.HTTP == "" {
+		return nil
+	}
+	d.http, err = listenOn("listen.http", d.cfg.Listen.HTTP)
+	return err
+}
+
+func listenOn(key string, address configs.Address) (net.Listener, error) {
+	l, err := net.Listen("tcp", string(address))
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("listen on %s: the port is taken by another process; stop it, or set %s to a free port", address, key)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("listen on %s: this user may not use the port; set %s to a port above 1023", address, key)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("listen on %s: this machine has no such address; set %s to one of its own", address, key)
+	}
+	return nil, fmt.Errorf("listen on %s: %w; set %s to an address of this machine", address, err, key)
+}
+
+// advertised is what clients are told to dial: as configured, else the host that was configured and the port that was bound.
+func (d *Daemon) advertised() (string, int32) {
+	address := d.cfg.Listen.Advertised
+	bound := configs.Address(d.kafka.Addr().String())
+	if address == "" {
+		return d.cfg.Listen.Kafka.Host(), int32(bound.Port()) //nolint:gosec // a port
+	}
+	if address.Port() == 0 {
+		return address.Host(), int32(bound.Port()) //nolint:gosec // a port
+	}
+	return address.Host(), int32(address.Port()) //nolint:gosec // a port
+}
+
+// KafkaAddress is where the Kafka listener is bound.
+func (d *Daemon) KafkaAddress() string { return d.kafka.Addr().String() }
+
+// HTTPAddress is where the admin endpoint is bound; "" when there is none.
+func (d *Daemon) HTTPAddress() string {
+	if d.http == nil {
+		return ""
+	}
+	return d.http.Addr().String()
+}
+
+// seed is the address that in-process clients name; the dialer takes them to the broker whatever it says.
+func (d *Daemon) seed() string {
+	host, port := d.advertised()
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// countingListener knows how many of its connections are open.
+type countingListener struct {
+	net.Listener
+	open *atomic.Int64
+}
+
+func (l *countingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.open.Add(1)
+	return &countedConn{Conn: c, open: l.open}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	open *atomic.Int64
+	once sync.Once
+}
+
+func (c *countedConn) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
+}

@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/rowtrail/rowtrail/connectors"
+)
+
+const (
+	watchEvery    = 250 * time.Millisecond
+	progressEvery = 5 * time.Second
+)
+
+// told is what was last said about one connector or sink.
+type told struct {
+	state    string
+	progress time.Time
+}
+
+// narrate says when a connector or sink changes its state, and how far an initial load is.
+func (d *Daemon) narrate(ctx context.Context) {
+	last := make(map[*runner]*told, len(d.runners))
+	for _, r := range d.runners {
+		last[r] = &told{}
+	}
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		for _, r := range d.runners {
+			d.tell(r, last[r])
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (d *Daemon) tell(r *runner, last *told) {
+	var state, problem, position string
+	var load *connectors.LoadStatus
+	if r.role == "connector" {
+		s := r.connectorStatus()
+		state, problem, position, load = s.State, s.Error, s.Position, s.Load
+	} else {
+		s := r.sinkStatus()
+		state, problem = s.State, s.Error
+	}
+	if state != last.state {
+		args := []any{r.role, r.name, "state", state}
+		if position != "" {
+			args = append(args, "position", position)
+		}
+		if problem != "" {
+			d.logger.Warn(r.role+" is "+state, append(args, "error", problem)...)
+		} else {
+			d.logger.Info(r.role+" is "+state, args...)
+		}
+		last.state = state
+	}
+	if load != nil && time.Since(last.progress) >= progressEvery {
+		d.logger.Info("initial load", r.role, r.name, "tables", load.Tables, "done", load.TablesDone,
+			"rows", load.Rows, "of", load.RowsEstimated, "table", load.Current)
+		last.progress = time.Now()
+	}
+}

@@ -1,0 +1,93 @@
+package daemon
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
+	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/sink"
+)
+
+// Topics lists the catalogue by name, with where each partition stands.
+func (d *Daemon) Topics() []admin.Topic {
+	catalog := d.node.Catalog()
+	topics := make([]admin.Topic, 0, len(catalog.Topics))
+	for _, t := range catalog.Topics {
+		topics = append(topics, d.describe(t))
+	}
+	slices.SortFunc(topics, func(a, b admin.Topic) int { return cmp.Compare(a.Name, b.Name) })
+	return topics
+}
+
+func (d *Daemon) describe(t *cluster.Topic) admin.Topic {
+	out := admin.Topic{Name: t.Name, ID: hex.EncodeToString(t.ID[:]), Internal: t.Internal, Config: t.Config,
+		Partitions: make([]admin.Partition, 0, len(t.Partitions))}
+	if out.Config == nil {
+		out.Config = map[string]string{}
+	}
+	for i := range t.Partitions {
+		number := int32(i) //nolint:gosec // a partition number
+		p := admin.Partition{Partition: number, Leader: -1}
+		if replica, err := d.node.Replica(t.Name, number); err == nil {
+			p.Leader, p.Epoch, _ = replica.Leader()
+			marks := replica.Log().Marks()
+			p.LogStart, p.LastStable, p.HighWatermark, p.End = marks.LogStart, marks.LastStable, marks.HighWatermark, marks.End
+			p.Bytes = replica.Log().Bytes()
+			out.Bytes += p.Bytes
+		}
+		out.Partitions = append(out.Partitions, p)
+	}
+	return out
+}
+
+// Topic describes one topic.
+func (d *Daemon) Topic(name string) (admin.Topic, bool) {
+	t, ok := d.node.Catalog().Topics[name]
+	if !ok {
+		return admin.Topic{}, false
+	}
+	return d.describe(t), true
+}
+
+// Connectors are the connectors' statuses in the file's order.
+func (d *Daemon) Connectors() []connectors.Status {
+	var out []connectors.Status
+	for _, r := range d.runners {
+		if r.role == "connector" {
+			out = append(out, r.connectorStatus())
+		}
+	}
+	return out
+}
+
+// Sinks are the sinks' statuses in the file's order.
+func (d *Daemon) Sinks() []sink.Status {
+	var out []sink.Status
+	for _, r := range d.runners {
+		if r.role == "sink" {
+			out = append(out, r.sinkStatus())
+		}
+	}
+	return out
+}
+
+// Connections is how many network clients are connected.
+func (d *Daemon) Connections() int { return int(d.connections.Load()) }
+
+// NotReady lists why the node should not get work. A failed connector or sink is no such reason: the log serves.
+func (d *Daemon) NotReady() []string {
+	var reasons []string
+	if phase, _ := d.phase.Load().(string); phase != "" {
+		reasons = append(reasons, phase)
+	}
+	if d.store != nil {
+		if err := d.store.Writable(); err != nil {
+			reasons = append(reasons, fmt.Sprintf("writes are refused: %v; free space on the file system of %s", err, d.cfg.Node.DataDir))
+		}
+	}
+	return reasons
+}
