@@ -250,6 +250,7 @@ func (f *fetch) read(ctx context.Context, p *fetchPart) error {
 	p.marks(res.Marks)
 	p.seen = readable(res.Marks, f.iso)
 	if len(res.Batches) == 0 {
+		p.seen = min(p.seen, p.req.FetchOffset) // whatever the marks say by now, nothing beyond it was seen
 		return nil
 	}
 	p.resp.RecordBatches = res.Batches

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func create(t testing.TB, s *served, topic string, partitions int32, configs map[string]*string) {
@@ -111,22 +113,56 @@ func TestAcks(t *testing.T) {
 	consume(t, c, 150)
 }
 
-// A consumer that waits gets a record as soon as it is committed, with few and with many partitions.
+// A Fetch that waits is answered as soon as a record is committed in any of its partitions.
 func TestFetchWakes(t *testing.T) {
 	s := serve(t)
-	for _, partitions := range []int32{1, 3, 40} {
+	for _, partitions := range []int32{1, fixedWatch, 40} {
 		topic := fmt.Sprintf("wake-%d", partitions)
 		create(t, s, topic, partitions, nil)
-		c := s.client(t, true, kgo.ConsumeTopics(topic), kgo.FetchMaxWait(30*time.Second),
-			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-		p := s.client(t, true, kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-		for i := range 20 {
-			r := &kgo.Record{Value: []byte{byte(i)}, Partition: rand.Int32N(partitions)}
-			go p.Produce(t.Context(), r, nil)
-			got := consume(t, c, 1)
-			if len(got) != 1 || got[0].Value[0] != byte(i) {
-				t.Fatalf("got %v", got)
+		c := s.client(t, true)
+		p := s.client(t, true, kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+		next := make([]int64, partitions)
+		req := kmsg.NewPtrFetchRequest()
+		req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 30_000, 1, 1<<20
+		rt := kmsg.NewFetchRequestTopic()
+		rt.Topic, rt.TopicID = topic, s.node.Catalog().Topics[topic].ID
+		for i := range partitions {
+			rp := kmsg.NewFetchRequestTopicPartition()
+			rp.Partition, rp.PartitionMaxBytes, rp.CurrentLeaderEpoch, rp.LastFetchedEpoch = i, 1<<20, -1, -1
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		req.Topics = append(req.Topics, rt)
+		for i := range 30 {
+			to := rand.Int32N(partitions)
+			produced := make(chan error, 1)
+			go func() {
+				time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+				produced <- p.ProduceSync(t.Context(), &kgo.Record{Value: []byte{byte(i)}, Partition: to}).FirstErr()
+			}()
+			for j := range req.Topics[0].Partitions {
+				req.Topics[0].Partitions[j].FetchOffset = next[j]
 			}
+			start := time.Now()
+			resp, err := req.RequestWith(t.Context(), c)
+			for err == nil && time.Since(start) < 10*time.Second && !slices.ContainsFunc(resp.Topics[0].Partitions,
+				func(p kmsg.FetchResponseTopicPartition) bool { return p.ErrorCode != 0 || len(p.RecordBatches) > 0 }) {
+				resp, err = req.RequestWith(t.Context(), c) // a change of the catalogue ends a wait, too
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := <-produced; err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				t.Fatalf("%d partitions: answered after %v", partitions, took)
+			}
+			for _, sp := range resp.Topics[0].Partitions {
+				if sp.ErrorCode != 0 || (len(sp.RecordBatches) > 0) != (sp.Partition == to) {
+					t.Fatalf("partition %d: code %d, %d bytes; wrote to %d", sp.Partition, sp.ErrorCode, len(sp.RecordBatches), to)
+				}
+			}
+			next[to]++
 		}
 	}
 }

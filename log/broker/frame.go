@@ -18,8 +18,10 @@ const (
 	// decodedFactor is how much larger than its frame a decoded request of small elements can be. Frames
 	// other than Produce take this many times their size from the in-flight bytes.
 	decodedFactor = 16
-	// eagerFrameBytes are allocated on a client's word; the rest of a larger frame only as it arrives.
+	// eagerFrameBytes are allocated on a network client's word; the rest of a larger frame only as it
+	// arrives, frameGrowth times as much at a time.
 	eagerFrameBytes = 1 << 20 // bytes
+	frameGrowth     = 8
 	// minFrameRate is the slowest transfer of a frame or response that is waited for.
 	minFrameRate = 256 << 10 // bytes per second
 	// produceBytesPerElement: a Produce frame with more topics and partitions than one per so many
@@ -99,7 +101,11 @@ func (c *conn) readFrame() (frame, error) {
 	if waited {
 		c.waitFrame(int(size)) // waiting for room was not the client's fault
 	}
-	if f.body, err = readBody(c.br, int(size)-headerBytes); err == nil && f.header.key == keyProduce {
+	eager := eagerFrameBytes
+	if c.internal {
+		eager = int(size)
+	}
+	if f.body, err = readBody(c.br, int(size)-headerBytes, eager); err == nil && f.header.key == keyProduce {
 		err = checkProduceShape(f.header.version, f.body)
 	}
 	if err != nil {
@@ -110,8 +116,8 @@ func (c *conn) readFrame() (frame, error) {
 }
 
 // readBody reads n bytes, allocating a large body only as it arrives.
-func readBody(r io.Reader, n int) ([]byte, error) {
-	body := make([]byte, min(n, eagerFrameBytes))
+func readBody(r io.Reader, n, eager int) ([]byte, error) {
+	body := make([]byte, min(n, eager))
 	for at := 0; ; {
 		if _, err := io.ReadFull(r, body[at:]); err != nil {
 			return nil, err
@@ -119,7 +125,7 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 		if at = len(body); at == n {
 			return body, nil
 		}
-		grown := make([]byte, min(n, at*4))
+		grown := make([]byte, min(n, at*frameGrowth))
 		copy(grown, body)
 		body = grown
 	}

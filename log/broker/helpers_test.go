@@ -57,8 +57,9 @@ func (l *logLines) String() string {
 // served is a broker of a real node in a directory of its own.
 type served struct {
 	*Broker
-	addr string
-	logs *logLines
+	store *log.Store
+	addr  string
+	logs  *logLines
 }
 
 func serve(t testing.TB, change ...func(*Options)) *served {
@@ -88,7 +89,7 @@ func serve(t testing.TB, change ...func(*Options)) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := &served{Broker: b, addr: l.Addr().String(), logs: logs}
+	served := &served{Broker: b, store: store, addr: l.Addr().String(), logs: logs}
 	done := make(chan error, 1)
 	go func() { done <- b.Serve(l) }()
 	t.Cleanup(func() {
