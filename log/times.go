@@ -2,6 +2,7 @@ package log
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -18,7 +19,7 @@ func (p *Partition) OffsetForTime(ts int64, iso Isolation) (offset, timestamp in
 	p.mu.RUnlock()
 	for _, x := range stretches {
 		found, err := p.searchStretch(x, m.LogStart, end, func(m *entryMeta) bool { return m.maxTs >= ts },
-			func(r *record.Record) bool { return r.Timestamp >= ts })
+			func(r *record.Record, _ int32) bool { return r.Timestamp >= ts })
 		if err != nil {
 			return -1, -1, -1, false, fmt.Errorf("find offset for time %d in group %d: %w", ts, p.id, err)
 		}
@@ -33,28 +34,43 @@ func (p *Partition) OffsetForTime(ts int64, iso Isolation) (offset, timestamp in
 func (p *Partition) MaxTimestamp() (offset, timestamp int64, epoch int32, err error) {
 	p.mu.RLock()
 	m := p.marksLocked()
-	best := int64(-1)
-	p.stretchesLocked(func(x *point) bool {
-		best = max(best, x.maxTs)
-		return false
+	most := int64(math.MinInt64)
+	all := p.stretchesLocked(func(x *point) bool {
+		most = max(most, x.maxTs)
+		return true
 	})
-	stretches := p.stretchesLocked(func(x *point) bool { return x.maxTs == best })
 	p.mu.RUnlock()
-	for _, x := range stretches {
-		found, err := p.searchStretch(x, m.LogStart, m.HighWatermark, func(m *entryMeta) bool { return m.maxTs == best },
-			func(r *record.Record) bool { return r.Timestamp == best })
-		if err != nil {
-			return -1, -1, -1, fmt.Errorf("find largest timestamp of group %d: %w", p.id, err)
+	best := foundRecord{-1, -1, -1}
+	// One pass that looks only into batches which claim the largest timestamp is enough, unless the records that
+	// have it lie below the log start. Then every batch is looked into that could hold a larger one than found.
+	for _, atLeast := range []func() int64{func() int64 { return most }, func() int64 { return best.timestamp + 1 }} {
+		for _, x := range all {
+			if x.maxTs < atLeast() {
+				continue
+			}
+			_, err := p.searchStretch(x, m.LogStart, m.HighWatermark, func(m *entryMeta) bool { return m.maxTs >= atLeast() },
+				func(r *record.Record, epoch int32) bool {
+					if r.Timestamp > best.timestamp {
+						best = foundRecord{r.Offset, r.Timestamp, epoch}
+					}
+					return false
+				})
+			if err != nil {
+				return -1, -1, -1, fmt.Errorf("find largest timestamp of group %d: %w", p.id, err)
+			}
 		}
-		if found != nil {
-			return found.offset, found.timestamp, found.epoch, nil
+		if best.timestamp == most {
+			break
 		}
 	}
-	return -1, -1, -1, nil
+	return best.offset, best.timestamp, best.epoch, nil
 }
 
 // stretch is a range of indexes [from, to).
-type stretch struct{ from, to uint64 }
+type stretch struct {
+	from, to uint64
+	maxTs    int64
+}
 
 func (p *Partition) stretchesLocked(pick func(*point) bool) []stretch {
 	var out []stretch
@@ -63,7 +79,7 @@ func (p *Partition) stretchesLocked(pick func(*point) bool) []stretch {
 		if !pick(&points[i]) {
 			continue
 		}
-		x := stretch{from: points[i].index, to: p.fold.applied + 1}
+		x := stretch{from: points[i].index, to: p.fold.applied + 1, maxTs: points[i].maxTs}
 		if i+1 < len(points) {
 			x.to = points[i+1].index
 		}
@@ -79,7 +95,7 @@ type foundRecord struct {
 
 // searchStretch looks for the first record of [start, end) that both filters pick.
 func (p *Partition) searchStretch(
-	x stretch, start, end int64, batch func(*entryMeta) bool, rec func(*record.Record) bool,
+	x stretch, start, end int64, batch func(*entryMeta) bool, rec func(*record.Record, int32) bool,
 ) (*foundRecord, error) {
 	r, ok := p.store.readers.Get().(*record.Reader)
 	if !ok {
@@ -100,7 +116,7 @@ func (p *Partition) searchStretch(
 					return err
 				}
 				for r.Next() {
-					if c := r.Record(); c.Offset >= start && c.Offset < end && rec(c) {
+					if c := r.Record(); c.Offset >= start && c.Offset < end && rec(c, r.BatchHeader().LeaderEpoch) {
 						found = &foundRecord{c.Offset, c.Timestamp, r.BatchHeader().LeaderEpoch}
 						return nil
 					}
