@@ -12,7 +12,7 @@ const (
 	// MaxCommitBytes and MaxCommitEntries bound what one Commit makes durable in a single transaction and sync. A
 	// larger Commit is made durable as several, in order, so that a crash leaves a prefix of each group's entries.
 	MaxCommitBytes   = 16 << 20
-	MaxCommitEntries = 1024
+	MaxCommitEntries = 2048
 	// MaxBatchBytes is the largest batch that can be stored, whatever a topic's max.message.bytes says.
 	MaxBatchBytes = 32 << 20
 )

@@ -85,7 +85,7 @@ func (c *commit) addCheckpoint(p *Partition) error {
 }
 
 // checkpointCost is at least what addCheckpoint adds to a transaction.
-const checkpointCost = 3*(groupKeyLen+entryOverhead) + 3*valueThreshold
+const checkpointCost = 3 * (groupKeyLen + entryOverhead + valueThreshold)
 
 // checkpointAll writes the state of every open partition that moved. Called with commitMu held.
 func (s *Store) checkpointAll() error {

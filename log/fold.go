@@ -40,7 +40,7 @@ func newFold() fold {
 	}
 }
 
-// apply adds the next committed entry. f is nil for an entry without records.
+// apply adds the next committed entry. f counts only where the entry is a batch.
 func (s *fold) apply(m *entryMeta, f *facts) {
 	if n := len(s.epochs); n == 0 || s.epochs[n-1].term != m.term {
 		s.epochs = append(s.epochs, epochStart{term: m.term, index: m.index, offset: m.base})
@@ -48,7 +48,7 @@ func (s *fold) apply(m *entryMeta, f *facts) {
 	s.index.add(m)
 	s.applied = m.index
 	s.hwm = m.next()
-	if f == nil {
+	if m.typ != EntryBatch {
 		return
 	}
 	s.bytes += int64(m.size)

@@ -106,19 +106,17 @@ func (s *Store) rollMemTable() error {
 	if !s.space.room(4 * memTableSize) {
 		return s.space.err()
 	}
-	const padLen = valueThreshold - 1
+	const padLen, padCost = valueThreshold - 1, valueThreshold + 64
 	pad := make([]byte, padLen)
-	limit := s.db.MaxBatchSize() / 2
-	key := uint64(0)
-	for written := int64(0); written < memTableSize; {
+	perTxn := s.db.MaxBatchSize() / 2 / padCost
+	for key := int64(0); key*padCost < memTableSize*5/4; {
 		txn := s.db.NewTransaction(true)
-		for size := int64(0); size+padLen+64 < limit; size += padLen + 64 {
-			if err := txn.Set(binary.BigEndian.AppendUint64([]byte{spacePad}, key), pad); err != nil {
+		for range perTxn {
+			if err := txn.Set(binary.BigEndian.AppendUint64([]byte{spacePad}, uint64(key)), pad); err != nil {
 				txn.Discard()
 				return err
 			}
 			key++
-			written += padLen
 		}
 		if err := txn.Commit(); err != nil {
 			return err

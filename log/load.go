@@ -91,11 +91,11 @@ func (p *Partition) loadTail(txn *badger.Txn) error {
 
 func (p *Partition) loadEntry(it *logIterator) error {
 	m := it.meta
-	var f *facts
+	var f facts
 	if m.typ == EntryBatch {
 		err := it.value(func(b []byte) error {
-			x, err := factsOf(b)
-			f = &x
+			var err error
+			f, err = factsOf(b)
 			return err
 		})
 		if err != nil {
@@ -104,16 +104,12 @@ func (p *Partition) loadEntry(it *logIterator) error {
 	}
 	p.stored.push(&m)
 	if m.index <= p.hard.Commit {
-		p.fold.apply(&m, f)
+		p.fold.apply(&m, &f)
 		p.staging.applied(m.index, p.fold.hwm)
 		p.checkpoint.note(int64(m.size))
 		return nil
 	}
-	e := stagedEntry{index: m.index, term: m.term, meta: f == nil}
-	if f != nil {
-		e.facts = *f
-	}
-	p.staging.push(p.fold.producers, e)
+	p.staging.push(p.fold.producers, stagedEntry{index: m.index, term: m.term, meta: m.typ != EntryBatch, facts: f})
 	return nil
 }
 

@@ -221,7 +221,15 @@ func (p *Partition) Follow(entries []Entry) {
 // Apply folds committed entries in index order: high watermark, producers, transactions, waiters.
 func (p *Partition) Apply(entries []Entry) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	err := p.applyLocked(entries)
+	p.mu.Unlock()
+	if err != nil {
+		// Commit checked every stored entry, so these bytes changed since: serving on would hide it (invariant 7).
+		p.store.fatal(fmt.Errorf("apply to group %d: %w", p.id, err))
+	}
+}
+
+func (p *Partition) applyLocked(entries []Entry) error {
 	before, noted := p.marksLocked(), p.checkpoint.entries
 	for i := range entries {
 		e := &entries[i]
@@ -230,12 +238,10 @@ func (p *Partition) Apply(entries []Entry) {
 		}
 		m, f, err := describe(e, p.fold.hwm)
 		if err != nil {
-			// Commit checked every stored entry, so these bytes changed since: serving on would hide it (invariant 7).
-			p.store.fatal(fmt.Errorf("apply entry %d of group %d: %w", e.Index, p.id, err))
-			return
+			return err
 		}
-		p.fold.apply(&m, f)
-		if f != nil && f.producerID >= 0 {
+		p.fold.apply(&m, &f)
+		if f.producerID >= 0 {
 			p.idle.seen(f.producerID)
 		}
 		p.checkpoint.note(int64(m.size))
@@ -248,24 +254,25 @@ func (p *Partition) Apply(entries []Entry) {
 	if p.marksLocked() != before {
 		p.wakeLocked()
 	}
+	return nil
 }
 
 // describe reads what keys and folds need of an entry that starts at offset next.
-func describe(e *Entry, next int64) (entryMeta, *facts, error) {
+func describe(e *Entry, next int64) (entryMeta, facts, error) {
 	m := entryMeta{index: e.Index, term: e.Term, typ: e.Type, base: next, lastDelta: -1, maxTs: -1, size: int32(len(e.Data))}
 	if e.Type != EntryBatch {
-		return m, nil, nil
+		return m, facts{producerID: record.NoProducer}, nil
 	}
 	f, err := factsOf(e.Data)
 	if err != nil {
-		return m, nil, err
+		return m, f, err
 	}
 	if f.base != next {
 		// Invariant 2: offsets are dense in append order.
-		return m, nil, fmt.Errorf("%w: entry %d has base offset %d, expected %d", ErrCorrupt, e.Index, f.base, next)
+		return m, f, fmt.Errorf("%w: entry %d has base offset %d, expected %d", ErrCorrupt, e.Index, f.base, next)
 	}
 	m.lastDelta, m.maxTs = f.lastDelta, f.maxTs
-	return m, &f, nil
+	return m, f, nil
 }
 
 func (p *Partition) wakeLocked() {

@@ -120,7 +120,7 @@ func (p *Partition) readStored(
 	if index, ok := p.hints.find(offset); ok && index >= lo {
 		lo, hinted = index, true
 	}
-	first, next := int64(-1), readHint{}
+	var found storedRange
 	err := p.store.view(func(txn *badger.Txn) error {
 		it := newLogIterator(txn, p.id)
 		defer it.close()
@@ -128,25 +128,13 @@ func (p *Partition) readStored(
 			hi = lo
 		}
 		ok, err := it.find(offset, lo, hi)
-		for ; ok && err == nil && it.meta.base < end; ok, err = it.next() {
-			m := &it.meta
-			if m.typ != EntryBatch {
-				continue
-			}
-			if !fits(len(res.Batches), int(m.size), maxBytes, minOne) {
-				return nil
-			}
-			if first < 0 {
-				first = m.base
-			}
-			if err := it.value(func(b []byte) error {
-				res.Batches = append(res.Batches, b...)
-				return nil
-			}); err != nil {
-				return err
-			}
-			next = readHint{offset: m.next(), index: m.index + 1}
+		if err != nil || !ok {
+			return err
 		}
+		if found, err = it.measure(end, maxBytes, minOne); err != nil || found.size == 0 {
+			return err
+		}
+		res.Batches, err = it.appendBatches(make([]byte, 0, found.size), found)
 		return err
 	})
 	if err != nil {
@@ -159,12 +147,57 @@ func (p *Partition) readStored(
 		res.Batches, res.Marks = nil, p.marksLocked()
 		return fmt.Errorf("read %d: %w: the log starts at %d now", offset, ErrOffsetOutOfRange, res.Marks.LogStart)
 	}
-	if first < 0 {
+	if found.size == 0 {
 		return nil
 	}
 	if iso == ReadCommitted {
-		res.Aborted = p.fold.txns.overlapping(first, next.offset)
+		res.Aborted = p.fold.txns.overlapping(found.base, found.next)
 	}
-	p.hints.moved(offset, next)
+	p.hints.moved(offset, readHint{offset: found.next, index: found.last + 1})
 	return nil
+}
+
+// storedRange is what fits into one answer.
+type storedRange struct {
+	first, last uint64 // indexes
+	base, next  int64  // offsets [base, next)
+	size        int
+}
+
+// measure walks keys from the current entry on, as far as batches fit and lie below end.
+func (l *logIterator) measure(end int64, maxBytes int, minOne bool) (storedRange, error) {
+	var r storedRange
+	ok, err := true, error(nil)
+	for ; ok && err == nil && l.meta.base < end; ok, err = l.next() {
+		m := &l.meta
+		if m.typ != EntryBatch {
+			continue
+		}
+		if !fits(r.size, int(m.size), maxBytes, minOne) {
+			break
+		}
+		if r.size == 0 {
+			r.first, r.base = m.index, m.base
+		}
+		r.last, r.next = m.index, m.next()
+		r.size += int(m.size)
+	}
+	return r, err
+}
+
+// appendBatches appends the batches of a measured range.
+func (l *logIterator) appendBatches(dst []byte, r storedRange) ([]byte, error) {
+	ok, err := l.seek(r.first)
+	for ; ok && err == nil && l.meta.index <= r.last; ok, err = l.next() {
+		if l.meta.typ != EntryBatch {
+			continue
+		}
+		if err := l.value(func(b []byte) error {
+			dst = append(dst, b...)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return dst, err
 }

@@ -2,7 +2,8 @@ package log
 
 import "time"
 
-// Config is what a topic's configuration means to its partitions. Zero values: no limit.
+// Config is what a topic's configuration means to its partitions. Zero values: no limit. Where cleanup.policy does not
+// include delete, both retention limits are -1.
 type Config struct {
 	RetentionBytes  int64 // -1: none
 	RetentionMs     int64 // -1: none
