@@ -101,11 +101,8 @@ func (b *Broker) append(ctx context.Context, p *production, req *kmsg.ProduceReq
 		p.refuse(sp, kerr.InvalidRequiredAcks)
 		return
 	}
-	replica, epoch, err := b.leading(t, sp.Partition)
+	replica, _, err := b.leading(t, sp.Partition)
 	if err != nil {
-		if epoch >= 0 {
-			sp.CurrentLeader.LeaderEpoch = epoch
-		}
 		p.refuse(sp, err)
 		return
 	}

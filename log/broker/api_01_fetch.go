@@ -135,7 +135,6 @@ func (f *fetch) openPart(p *fetchPart, t *cluster.Topic) error {
 		return err
 	}
 	if err := checkEpoch(p.req.CurrentLeaderEpoch, epoch); err != nil {
-		p.resp.CurrentLeader.LeaderID, p.resp.CurrentLeader.LeaderEpoch = f.b.node.ID(), epoch
 		return err
 	}
 	p.log = replica.Log()

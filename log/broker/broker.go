@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 type Options struct {
 	Node *cluster.Node
 	// AdvertisedHost and AdvertisedPort are what clients are told to dial. In-process clients dial
-	// through Dialer, whatever address they were told.
+	// through Dialer, whatever address they were told. Default localhost:9092.
 	AdvertisedHost string
 	AdvertisedPort int32
 	Logger         *slog.Logger
@@ -51,6 +52,8 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.AdvertisedHost = cmp.Or(o.AdvertisedHost, "localhost")
+	orDefault(&o.AdvertisedPort, 9092)
 	orDefault(&o.DefaultPartitions, 1)
 	orDefault(&o.MaxConnections, 4096)
 	orDefault(&o.MaxRequestBytes, 100<<20)
