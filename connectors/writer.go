@@ -24,6 +24,9 @@ const (
 	// commitBytes and commitAge end a log transaction under load at the next mark.
 	commitBytes = 16 << 20
 	commitAge   = 100 * time.Millisecond
+	// commitGap is the least time between two commits: after a quiet moment a transaction is committed at once, in a
+	// dense stream several share a commit.
+	commitGap = 2 * time.Millisecond
 	// linger lets batches grow under load; a commit flushes and so does not wait for it.
 	linger = 5 * time.Millisecond
 	// maxRecordBytes is the largest record batch, and the max.message.bytes of topics that are created here.
@@ -73,6 +76,9 @@ type Writer struct {
 	pool    sync.Pool
 	promise func(*kgo.Record, error)
 
+	pending atomic.Int64  // batches sent and not yet written
+	ready   chan struct{} // signalled when pending falls to 0
+
 	failOnce sync.Once
 	failed   chan struct{}
 	err      error
@@ -84,6 +90,9 @@ type Writer struct {
 	since time.Time
 	bytes int64
 	last  Mark
+	tail  bool // records were produced after last
+	ended time.Time
+	timer *time.Timer
 	marks []Mark
 
 	bytesDone, commits atomic.Uint64
@@ -99,6 +108,7 @@ func OpenWriter(ctx context.Context, deps Deps, opts WriterOptions) (*Writer, er
 		in:            make(chan *Batch, queueBatches),
 		gate:          NewGate(heldBytes),
 		failed:        make(chan struct{}),
+		ready:         make(chan struct{}, 1),
 	}
 	w.promise = w.done
 	plain, err := kgo.NewClient(append(append([]kgo.Opt{}, deps.Client...), kgo.ClientID("rowtrail-connector-"+opts.Name), kgo.MetadataMinAge(metadataMinAge))...)
@@ -157,10 +167,10 @@ func codec(name string) kgo.CompressionCodec {
 		return kgo.NoCompression()
 	case "snappy":
 		return kgo.SnappyCompression()
-	case "zstd":
-		return kgo.ZstdCompression().WithLevel(1)
-	default:
+	case "lz4":
 		return kgo.Lz4Compression()
+	default: // about the CPU of the others, and a third of their bytes to replicate and store
+		return kgo.ZstdCompression().WithLevel(1)
 	}
 }
 
@@ -199,6 +209,7 @@ func (w *Writer) Send(ctx context.Context, b *Batch) error {
 		w.gate.Force(extra)
 		b.cost += extra
 	}
+	w.pending.Add(1)
 	select {
 	case w.in <- b:
 		return nil
@@ -208,6 +219,13 @@ func (w *Writer) Send(ctx context.Context, b *Batch) error {
 		return ctx.Err()
 	}
 }
+
+// Busy says that the writer has work: a source that has little more to send does better to gather until Ready, so
+// that commits grow under load.
+func (w *Writer) Busy() bool { return w.pending.Load() > 0 }
+
+// Ready is signalled when the writer has nothing left to do.
+func (w *Writer) Ready() <-chan struct{} { return w.ready }
 
 // Drop gives an unsent batch back.
 func (w *Writer) Drop(b *Batch) { w.recycle(b) }
@@ -261,7 +279,9 @@ func (w *Writer) fail(err error) {
 
 // Run writes until ctx ends or something fails; then the open transaction is aborted.
 func (w *Writer) Run(ctx context.Context) (err error) {
+	w.timer = time.NewTimer(time.Hour)
 	defer func() {
+		w.timer.Stop()
 		w.fail(errWriterStopped)
 		w.abort()
 	}()
@@ -269,11 +289,23 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-w.timer.C:
+			if w.dirty && !w.tail {
+				if err := w.commit(ctx); err != nil {
+					return w.explain(err)
+				}
+			}
 		case <-w.failed:
 			return w.explain(w.err)
 		case b := <-w.in:
 			if err := w.write(ctx, b); err != nil {
 				return w.explain(err)
+			}
+			if w.pending.Add(-1) == 0 {
+				select {
+				case w.ready <- struct{}{}:
+				default:
+				}
 			}
 		}
 	}
@@ -300,16 +332,31 @@ func (w *Writer) write(ctx context.Context, b *Batch) error {
 			return err
 		}
 		next = m.position
-		w.last = *m
-		idle := i == len(marks)-1 && len(w.in) == 0
-		due := w.bytes >= commitBytes || (w.dirty && (idle || time.Since(w.since) >= commitAge))
-		if due || m.Force {
+		w.last, w.tail = *m, false
+		if w.due(i == len(marks)-1 && len(w.in) == 0) || m.Force {
 			if err := w.commit(ctx); err != nil {
 				return err
 			}
 		}
 	}
 	return w.produce(ctx, recs[next:])
+}
+
+// due tells whether the log transaction ends at the mark that was just reached; idle: nothing more is waiting.
+func (w *Writer) due(idle bool) bool {
+	switch {
+	case !w.dirty:
+		return false
+	case w.bytes >= commitBytes:
+		return true
+	case !idle:
+		return time.Since(w.since) >= commitAge
+	}
+	gap := commitGap - time.Since(w.ended)
+	if gap > 0 {
+		w.timer.Reset(gap)
+	}
+	return gap <= 0
 }
 
 func (w *Writer) begin() error {
@@ -335,7 +382,7 @@ func (w *Writer) produce(ctx context.Context, recs []kgo.Record) error {
 		w.bytes += int64(len(r.Key) + len(r.Value))
 		w.client.Produce(ctx, r, w.promise)
 	}
-	w.dirty = true
+	w.dirty, w.tail = true, true
 	select {
 	case <-w.failed:
 		return w.err
@@ -372,7 +419,7 @@ func (w *Writer) commit(ctx context.Context) error {
 	}
 	w.bytesDone.Add(uint64(w.bytes))
 	w.commits.Add(1)
-	w.open, w.dirty, w.bytes = false, false, 0
+	w.open, w.dirty, w.bytes, w.ended = false, false, 0, time.Now()
 	// Invariant 1: only now may the source be told.
 	if w.opts.OnCommit != nil {
 		w.opts.OnCommit(m)

@@ -75,6 +75,10 @@ func capture(b *testing.B, l *testLog, c *Config, events uint64) {
 	b.ReportMetric(float64(events)/took.Seconds(), "events/s")
 	b.ReportMetric(float64((cpu()-used).Nanoseconds())/float64(events), "cpu-ns/event")
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(events), "allocs/event")
+	r.c.mu.Lock()
+	_, commits := r.c.current.writer.Counts()
+	r.c.mu.Unlock()
+	b.ReportMetric(float64(events)/float64(commits), "events/commit")
 	if err := r.stop(); err != nil {
 		b.Fatal(err)
 	}
@@ -86,6 +90,9 @@ const benchTable = "CREATE TABLE t (id bigint PRIMARY KEY, name text NOT NULL, a
 func prepared(b *testing.B, d *database, l *testLog) *Config {
 	d.exec(benchTable)
 	c := config(b, d, nil)
+	if codec := os.Getenv("ROWTRAIL_BENCH_CODEC"); codec != "" {
+		c.Compression = codec
+	}
 	if err := start(b, l, c).stopAfterStreaming(); err != nil {
 		b.Fatal(err)
 	}

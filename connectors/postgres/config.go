@@ -282,7 +282,7 @@ func (p *parser) topicCreation(c *Config) {
 		}
 	}
 	p.only("topic.creation.enable", "missing topics are created", "true")
-	c.Compression = p.choice("producer.override.compression.type", "lz4", "lz4", "snappy", "zstd", "none")
+	c.Compression = p.choice("producer.override.compression.type", "zstd", "zstd", "lz4", "snappy", "none")
 }
 
 func (p *parser) heartbeat(c *Config) {

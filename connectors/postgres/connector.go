@@ -342,6 +342,9 @@ func (r *run) closeSide() {
 }
 
 func closeConn(conn *pgconn.PgConn) {
+	if conn == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = conn.Close(ctx) // there is nothing to save

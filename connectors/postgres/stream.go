@@ -60,6 +60,7 @@ func (s *stream) run(ctx context.Context, in *receiver) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-s.writer.Ready():
 		case <-beat:
 			if err := s.heartbeat(ctx); err != nil {
 				return err
@@ -72,7 +73,8 @@ func (s *stream) run(ctx context.Context, in *receiver) error {
 			in.release(chunk)
 			s.seen.Store(s.events)
 		}
-		if len(in.chunks) == 0 { // idle: what there is goes out now
+		// With nothing more to read, what there is goes out as soon as the writer has time for it.
+		if len(in.chunks) == 0 && !s.writer.Busy() {
 			if err := s.send(ctx); err != nil {
 				return err
 			}
