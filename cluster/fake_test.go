@@ -6,12 +6,15 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rowtrail/rowtrail/log"
 )
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1})) }
+func quiet() *slog.Logger {
+	return slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1}))
+}
 
 // diskLog is what a memory node keeps of one group across crashes.
 type diskLog struct {
@@ -219,4 +222,46 @@ func openMem(s *scheduler, d *disk, id log.GroupID) (*group, *memLog, error) {
 	m := newMemLog(d.log(id))
 	g, err := s.open(groupConfig{id: id, node: 1, voters: []int32{1}, sm: m, store: m, logger: quiet()})
 	return g, m, err
+}
+
+// nullStore and nullLog keep nothing, to measure what is around them.
+type nullStore map[log.GroupID]*nullLog
+
+func (s nullStore) Commit(ms []log.Mutation) error {
+	for i := range ms {
+		if n := len(ms[i].Entries); n > 0 {
+			last := &ms[i].Entries[n-1]
+			l := s[ms[i].Group]
+			l.last.Store(last.Index)
+			l.term.Store(last.Term)
+		}
+	}
+	return nil
+}
+
+type nullLog struct {
+	applied    uint64
+	next       int64
+	last, term atomic.Uint64
+}
+
+func (l *nullLog) Stage(int32, []byte, time.Time) (log.Staged, error) {
+	l.next++
+	return log.Staged{BaseOffset: l.next - 1, LastOffset: l.next - 1}, nil
+}
+func (l *nullLog) Unstage(log.Staged)       {}
+func (l *nullLog) Follow([]log.Entry)       {}
+func (l *nullLog) Apply(es []log.Entry)     { l.applied = es[len(es)-1].Index }
+func (l *nullLog) AppliedIndex() uint64     { return l.applied }
+func (l *nullLog) HardState() log.HardState { return log.HardState{} }
+func (l *nullLog) FirstIndex() uint64       { return 1 }
+func (l *nullLog) LastIndex() uint64        { return l.last.Load() }
+func (l *nullLog) Term(i uint64) (uint64, error) {
+	if i == 0 {
+		return 0, nil
+	}
+	return l.term.Load(), nil
+}
+func (l *nullLog) Entries(_, _, _ uint64) ([]log.Entry, error) {
+	return nil, errors.New("a durable entry was not in the tail")
 }

@@ -1,0 +1,238 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/rowtrail/rowtrail/log"
+)
+
+func fold(t interface{ Fatalf(string, ...any) }, cs []change) *catalogState {
+	s := newCatalogState()
+	for _, c := range cs {
+		if err := s.apply(c); err != nil {
+			t.Fatalf("fold: %v", err)
+		}
+	}
+	return s
+}
+
+// compacted keeps the last record of every key, in log order (invariant 10).
+func compacted(cs []change) []change {
+	last := map[string]int{}
+	for i, c := range cs {
+		last[string(c.key)] = i
+	}
+	var out []change
+	for i, c := range cs {
+		if last[string(c.key)] == i {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// A model of the catalogue beside the fold: names, partition counts, every id ever used.
+func TestCatalogIsAFoldOfItsLog(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		live := newCatalogState()
+		var written []change
+		model := map[string]int32{}
+		configs := map[string]map[string]string{}
+		groups := map[log.GroupID]string{}
+		terms := map[string]uint64{} // highest epoch a name has had
+		ids := byte(0)
+		commit := func(t *rapid.T, cs []change) {
+			for _, c := range cs {
+				if err := live.apply(c); err != nil {
+					t.Fatalf("apply: %v", err)
+				}
+			}
+			written = append(written, cs...)
+		}
+		name := rapid.SampledFrom([]string{"a", "b", "a.b", "a_b", "c", "..", "x y"})
+		nodes := []int32{1, 2, 3, 4}
+		t.Repeat(map[string]func(*rapid.T){
+			"create": func(t *rapid.T) {
+				n, parts := name.Draw(t, "name"), int32(rapid.IntRange(0, 5).Draw(t, "partitions"))
+				ids++
+				cs, err := live.createTopic(TopicSpec{Name: n, Partitions: parts}, [16]byte{ids}, nodes)
+				_, exists := model[n]
+				collides := false
+				for other := range model {
+					collides = collides || other != n && foldTopicName(other) == foldTopicName(n)
+				}
+				valid := !exists && !collides && parts > 0 && n != ".." && !strings.Contains(n, " ")
+				if (err == nil) != valid {
+					t.Fatalf("create %q with %d partitions: %v", n, parts, err)
+				}
+				if err != nil {
+					return
+				}
+				commit(t, cs)
+				model[n], configs[n] = parts, map[string]string{}
+				if got := live.topics[n].minTerm; got < terms[n] {
+					t.Fatalf("%q starts at epoch %d, it had %d before", n, got, terms[n])
+				}
+			},
+			"delete": func(t *rapid.T) {
+				n := name.Draw(t, "name")
+				epoch := uint64(rapid.IntRange(1, 100).Draw(t, "epoch"))
+				cs, err := live.deleteTopic(n, epoch)
+				if _, ok := model[n]; ok != (err == nil) {
+					t.Fatalf("delete %q: %v", n, err)
+				}
+				if err != nil {
+					if !errors.Is(err, ErrUnknownTopic) {
+						t.Fatalf("delete %q: %v", n, err)
+					}
+					return
+				}
+				commit(t, cs)
+				delete(model, n)
+				terms[n] = max(terms[n], epoch)
+			},
+			"grow": func(t *rapid.T) {
+				n, count := name.Draw(t, "name"), int32(rapid.IntRange(1, 8).Draw(t, "count"))
+				cs, err := live.createPartitions(n, count, nodes)
+				if have, ok := model[n]; (ok && count > have) != (err == nil) {
+					t.Fatalf("grow %q from %d to %d: %v", n, have, count, err)
+				}
+				if err == nil {
+					commit(t, cs)
+					model[n] = count
+				}
+			},
+			"config": func(t *rapid.T) {
+				n := name.Draw(t, "name")
+				key := rapid.SampledFrom([]string{"retention.ms", "retention.bytes", "nope"}).Draw(t, "key")
+				var value *string
+				if rapid.Bool().Draw(t, "set") {
+					v := fmt.Sprint(rapid.IntRange(-3, 9).Draw(t, "value"))
+					value = &v
+				}
+				cs, err := live.setTopicConfig(n, map[string]*string{key: value})
+				_, exists := model[n]
+				valid := exists && (value == nil || key != "nope" && *value != "-3" && *value != "-2")
+				if (err == nil) != valid {
+					t.Fatalf("config of %q: %s=%v: %v", n, key, value, err)
+				}
+				if err != nil {
+					return
+				}
+				commit(t, cs)
+				if value == nil {
+					delete(configs[n], key)
+				} else {
+					configs[n][key] = *value
+				}
+			},
+			"producers": func(t *rapid.T) {
+				before := live.nextProducer
+				first, cs, err := live.nextProducerIDs(int64(rapid.IntRange(1, 1000).Draw(t, "count")))
+				if err != nil || uint64(first) != before {
+					t.Fatalf("producer ids: %d after %d: %v", first, before, err)
+				}
+				commit(t, cs)
+			},
+			"": func(t *rapid.T) {
+				if !slices.Equal(slices.Sorted(maps.Keys(model)), slices.Sorted(maps.Keys(live.topics))) {
+					t.Fatalf("topics %v, want %v", maps.Keys(live.topics), model)
+				}
+				for n, topic := range live.topics {
+					if int32(len(topic.Partitions)) != model[n] {
+						t.Fatalf("%q has %d partitions, want %d", n, len(topic.Partitions), model[n])
+					}
+					if len(topic.Config) != len(configs[n]) {
+						t.Fatalf("%q has config %v, want %v", n, topic.Config, configs[n])
+					}
+					for p, place := range topic.Partitions {
+						owner := fmt.Sprintf("%x/%d", topic.ID, p)
+						if have, ok := groups[place.Group]; ok && have != owner {
+							t.Fatalf("group %d belongs to %s and to %s", place.Group, have, owner)
+						}
+						groups[place.Group] = owner
+						if place.Group >= live.nextGroup || len(place.Replicas) != replicationFactor {
+							t.Fatalf("placement %+v, next group %d", place, live.nextGroup)
+						}
+					}
+				}
+				opts := cmp.Options{cmp.AllowUnexported(catalogState{}, Topic{}), cmpopts.EquateEmpty()}
+				if d := cmp.Diff(live, fold(t, written), opts); d != "" {
+					t.Fatalf("the log folds to something else (-live +folded):\n%s", d)
+				}
+				if d := cmp.Diff(live, fold(t, compacted(written)), opts); d != "" {
+					t.Fatalf("the compacted log folds to something else (-live +folded):\n%s", d)
+				}
+			},
+		})
+	})
+}
+
+func TestCatalogRefusesWhatItDoesNotKnow(t *testing.T) {
+	for _, c := range []change{
+		{[]byte(`{"type":"quota"}`), []byte(`{}`)},
+		{[]byte(`{"type":"topic","name":"t","zone":1}`), []byte(`{}`)},
+		{[]byte(`{"type":"topic","name":"t"}`), []byte(`{"id":"zz","partitions":[]}`)},
+		{[]byte(`{"type":"topic","name":"t"}`), []byte(`{"id":"00","future":1}`)},
+		{[]byte(`{"type":"groups"}`), nil},
+		{[]byte(`not json`), nil},
+	} {
+		if err := newCatalogState().apply(c); err == nil {
+			t.Errorf("%s %s was folded", c.key, c.value)
+		}
+	}
+}
+
+func TestCatalogSnapshotsAreImmutable(t *testing.T) {
+	s := newCatalogState()
+	cs, err := s.createTopic(TopicSpec{Name: "t", Partitions: 1, Config: map[string]string{"retention.ms": "1"}}, [16]byte{1}, []int32{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cs {
+		if err := s.apply(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := s.snapshot(1)
+	two := "2"
+	more, err := s.setTopicConfig("t", map[string]*string{"retention.ms": &two})
+	if err != nil {
+		t.Fatal(err)
+	}
+	grown, err := s.createPartitions("t", 2, []int32{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range append(more, grown...) {
+		if err := s.apply(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := before.Topics["t"]; got.Config["retention.ms"] != "1" || len(got.Partitions) != 1 || before.ByID[got.ID] != got {
+		t.Errorf("an old snapshot changed: %+v", got)
+	}
+}
+
+func TestOrphans(t *testing.T) {
+	s := newCatalogState()
+	cs, _ := s.createTopic(TopicSpec{Name: "t", Partitions: 2}, [16]byte{1}, []int32{0})
+	for _, c := range cs {
+		if err := s.apply(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.nextGroup = 9
+	if got := s.orphans([]log.GroupID{1, 2, 3, 5, 8, 9, 40}); fmt.Sprint(got) != "[5 8]" {
+		t.Errorf("orphans %v, want [5 8]", got)
+	}
+}

@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowtrail/rowtrail/log"
+)
+
+func TestTopicNames(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"orders": true, "shop.public.orders": true, "A-1_b": true, "...": true, strings.Repeat("x", 249): true,
+		"": false, ".": false, "..": false, "a b": false, "ü": false, "a/b": false, "a\x00": false, strings.Repeat("x", 250): false,
+	} {
+		err := checkTopicName(name)
+		if (err == nil) != ok || err != nil && !errors.Is(err, ErrInvalidTopic) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestTopicConfigRules(t *testing.T) {
+	for _, c := range []struct {
+		key, value string
+		ok         bool
+	}{
+		{"cleanup.policy", "compact", true},
+		{"cleanup.policy", "compact,delete", true},
+		{"cleanup.policy", "compact, delete", true},
+		{"cleanup.policy", "keep", false},
+		{"retention.ms", "-1", true},
+		{"retention.ms", "-2", false},
+		{"retention.bytes", "1e6", false},
+		{"max.message.bytes", "33554432", true},
+		{"max.message.bytes", "33554433", false},
+		{"min.cleanable.dirty.ratio", "0.5", true},
+		{"min.cleanable.dirty.ratio", "NaN", false},
+		{"message.timestamp.type", "LogAppendTime", true},
+		{"message.timestamp.type", "never", false},
+		{"remote.storage.enable", "true", false},
+		{"segment.bytes", "1073741824", true},
+		{"leader.replication.throttled.replicas", "", true},
+		{"retention.hours", "1", false},
+	} {
+		err := checkTopicConfig(map[string]string{c.key: c.value})
+		if (err == nil) != c.ok || err != nil && !errors.Is(err, ErrInvalidConfig) {
+			t.Errorf("%s=%s: %v", c.key, c.value, err)
+		}
+	}
+}
+
+func TestPartitionConfig(t *testing.T) {
+	defaults := log.Config{RetentionBytes: 7, RetentionMs: 8, MaxMessageBytes: 9}
+	for _, c := range []struct {
+		set  map[string]string
+		want log.Config
+	}{
+		{nil, defaults},
+		{map[string]string{"retention.bytes": "0", "retention.ms": "5"}, log.Config{RetentionBytes: 1, RetentionMs: 5, MaxMessageBytes: 9}},
+		{map[string]string{"cleanup.policy": "compact"}, log.Config{RetentionBytes: -1, RetentionMs: -1, MaxMessageBytes: 9, Compact: true}},
+		{map[string]string{"cleanup.policy": "compact,delete"}, log.Config{RetentionBytes: 7, RetentionMs: 8, MaxMessageBytes: 9, Compact: true}},
+		{map[string]string{"message.timestamp.type": "LogAppendTime", "max.message.bytes": "100"},
+			log.Config{RetentionBytes: 7, RetentionMs: 8, MaxMessageBytes: 100, LogAppendTime: true}},
+	} {
+		if got := partitionConfig(defaults, c.set); got != c.want {
+			t.Errorf("%v: %+v, want %+v", c.set, got, c.want)
+		}
+	}
+}
+
+func TestPlacementSpreadsLeaders(t *testing.T) {
+	got := place([]int32{5, 6, 7, 8}, 10, 3, 4)
+	for i, want := range []Placement{
+		{10, []int32{8, 5, 6}}, {11, []int32{5, 6, 7}}, {12, []int32{6, 7, 8}}, {13, []int32{7, 8, 5}},
+	} {
+		if got[i].Group != want.Group || len(got[i].Replicas) != 3 || got[i].Replicas[0] != want.Replicas[0] || got[i].Replicas[2] != want.Replicas[2] {
+			t.Errorf("partition %d: %+v, want %+v", i, got[i], want)
+		}
+	}
+	if one := place([]int32{0}, 2, 0, 1); len(one[0].Replicas) != 1 {
+		t.Errorf("one node: %+v", one)
+	}
+}
+
+func TestReplicaIDs(t *testing.T) {
+	for _, node := range []int32{0, 1, 77, 1<<31 - 2} {
+		if id := replicaID(node); id == 0 || nodeOf(id) != node {
+			t.Errorf("node %d has replica id %d, which is node %d", node, id, nodeOf(id))
+		}
+	}
+	if nodeOf(0) != -1 {
+		t.Error("no replica must be no node")
+	}
+}
+
+func TestGate(t *testing.T) {
+	g := newGate(100)
+	ctx, cancel := context.WithCancel(context.Background())
+	take := func(ctx context.Context, n int64) chan error {
+		c := make(chan error, 1)
+		go func() { c <- g.acquire(ctx, n) }()
+		return c
+	}
+	waiting := func(n int) {
+		for {
+			g.mu.Lock()
+			have := len(g.waiters)
+			g.mu.Unlock()
+			if have == n {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if err := g.acquire(ctx, 60); err != nil {
+		t.Fatal(err)
+	}
+	big := take(ctx, 80)
+	waiting(1)
+	small := take(context.Background(), 10) // would fit, but must not overtake
+	waiting(2)
+	cancel()
+	if err := <-big; !errors.Is(err, ErrOverloaded) {
+		t.Fatal(err)
+	}
+	if err := <-small; err != nil { // let through when the big one left
+		t.Fatal(err)
+	}
+	g.release(60)
+	g.release(10)
+	if err := g.acquire(context.Background(), 1000); err != nil { // larger than the gate: alone
+		t.Fatal(err)
+	}
+	late := take(context.Background(), 1)
+	waiting(1)
+	g.close(log.ErrClosed)
+	if err := <-late; !errors.Is(err, log.ErrClosed) {
+		t.Fatal(err)
+	}
+	g.release(1000)
+	if g.inUse() != 0 {
+		t.Errorf("%d in use", g.inUse())
+	}
+}
