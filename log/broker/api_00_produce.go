@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +33,7 @@ func (p *production) finish() {
 	for i := range p.resp.Topics {
 		for j := range p.resp.Topics[i].Partitions {
 			if code := p.resp.Topics[i].Partitions[j].ErrorCode; code != 0 {
-				p.done(nil, refuse(kerr.ErrorForCode(code).(*kerr.Error), "append with acks=0 failed: "+kerr.ErrorForCode(code).Error()))
+				p.done(nil, fmt.Errorf("append with acks=0: %w", kerr.ErrorForCode(code)))
 				return
 			}
 		}

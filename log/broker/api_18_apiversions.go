@@ -13,9 +13,9 @@ const (
 	keyAPIVersions = 18
 )
 
-// handleApiVersions says what is served. No features are finalized: transaction.version 2 would change
+// handleAPIVersions says what is served. No features are finalized: transaction.version 2 would change
 // how Java producers end transactions.
-func (b *Broker) handleApiVersions(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleAPIVersions(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.ApiVersionsRequest)
 	resp := req.ResponseKind().(*kmsg.ApiVersionsResponse)
 	if req.Version >= 3 && (!validSoftware(req.ClientSoftwareName) || !validSoftware(req.ClientSoftwareVersion)) {

@@ -32,7 +32,7 @@ func dataAPIs() []api {
 		{key: 1, min: 4, max: 17, handle: (*Broker).handleFetch},
 		{key: 2, min: 1, max: 11, handle: (*Broker).handleListOffsets},
 		{key: 3, min: 0, max: 13, handle: (*Broker).handleMetadata},
-		{key: 18, min: 0, max: 4, handle: (*Broker).handleApiVersions},
+		{key: 18, min: 0, max: 4, handle: (*Broker).handleAPIVersions},
 		{key: 19, min: 0, max: 7, handle: (*Broker).handleCreateTopics},
 		{key: 20, min: 0, max: 6, handle: (*Broker).handleDeleteTopics},
 		{key: 21, min: 0, max: 2, handle: (*Broker).handleDeleteRecords},

@@ -24,7 +24,6 @@ const (
 	checksumFrom = 21
 )
 
-//nolint:gochecknoglobals // immutable table
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // checkBatch checks the one batch that a producer sends to a partition.

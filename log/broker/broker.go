@@ -136,7 +136,7 @@ func (b *Broker) Shutdown(ctx context.Context) error {
 	first := !b.closed
 	b.closed = true
 	for l := range b.listeners {
-		l.Close()
+		_ = l.Close()
 	}
 	for c := range b.conns {
 		c.drain()
@@ -158,7 +158,7 @@ func (b *Broker) Shutdown(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	for c := range b.conns {
-		c.nc.Close()
+		_ = c.nc.Close()
 	}
 	b.mu.Unlock()
 	<-done

@@ -81,13 +81,13 @@ func (c *conn) run() {
 	c.cancel()
 	<-done
 	c.fail(err)
-	c.nc.Close()
+	_ = c.nc.Close()
 }
 
 // drain ends reading; what has arrived is still answered.
 func (c *conn) drain() {
 	c.draining.Store(true)
-	c.nc.SetReadDeadline(time.Unix(1, 0))
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
 }
 
 // fail logs why a connection ends, once, and closes it. A client that hangs up between frames is no news.
@@ -102,7 +102,7 @@ func (c *conn) fail(err error) {
 		}
 		level("closed connection", "client", c.nc.RemoteAddr().String(), "reason", err)
 	})
-	c.nc.Close()
+	_ = c.nc.Close()
 }
 
 // read is the connection's reader.
@@ -132,9 +132,9 @@ func (c *conn) waitFrame(size int) {
 }
 
 func (c *conn) deadline(t time.Time) {
-	c.nc.SetReadDeadline(t)
+	_ = c.nc.SetReadDeadline(t)
 	if c.draining.Load() {
-		c.nc.SetReadDeadline(time.Unix(1, 0))
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 

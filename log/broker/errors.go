@@ -11,6 +11,8 @@ import (
 )
 
 // protocolErrors maps what the log and the cluster refuse to the protocol's errors. The first match wins.
+//
+//nolint:gochecknoglobals // immutable table
 var protocolErrors = []struct {
 	is   error
 	code *kerr.Error

@@ -182,7 +182,7 @@ func checkProduceShape(version int16, body []byte) error {
 		tags()
 	}
 	if left == 0 {
-		return fmt.Errorf("Produce frame of %d bytes names too many partitions: %w", len(body), errFrame)
+		return fmt.Errorf("%s frame of %d bytes names too many partitions: %w", kmsg.NameForKey(keyProduce), len(body), errFrame)
 	}
 	return nil // whether it is complete is for the decoder to say
 }

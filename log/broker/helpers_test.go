@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -98,7 +99,7 @@ func serve(t testing.TB, change ...func(*Options)) *served {
 		if err := b.Shutdown(ctx); err != nil {
 			t.Errorf("shut down: %v", err)
 		}
-		if err := <-done; err != ErrClosed {
+		if err := <-done; !errors.Is(err, ErrClosed) {
 			t.Errorf("Serve returned %v", err)
 		}
 		if err := node.Stop(ctx); err != nil {

@@ -38,7 +38,7 @@ func (b *Broker) Serve(l net.Listener) error {
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
-		l.Close()
+		_ = l.Close()
 		return ErrClosed
 	}
 	b.listeners[l] = struct{}{}
@@ -47,7 +47,7 @@ func (b *Broker) Serve(l net.Listener) error {
 		b.mu.Lock()
 		delete(b.listeners, l)
 		b.mu.Unlock()
-		l.Close()
+		_ = l.Close()
 	}()
 	var refusalLogged time.Time
 	for {
@@ -68,7 +68,7 @@ func (b *Broker) Serve(l net.Listener) error {
 			}
 		}
 		if err := b.start(nc, b.external, false); err != nil {
-			nc.Close()
+			_ = nc.Close()
 			if errors.Is(err, ErrClosed) {
 				return ErrClosed
 			}
@@ -89,8 +89,8 @@ func (b *Broker) Dialer() func(ctx context.Context, network, addr string) (net.C
 		}
 		client, server := newPipe()
 		if err := b.start(server, b.internal, true); err != nil {
-			client.Close()
-			server.Close()
+			_ = client.Close()
+			_ = server.Close()
 			return nil, fmt.Errorf("dial in-process broker: %w", err)
 		}
 		return client, nil

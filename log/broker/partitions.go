@@ -10,6 +10,9 @@ import (
 	"github.com/rowtrail/rowtrail/log"
 )
 
+// zeroID is no topic's id.
+//
+//nolint:gochecknoglobals // immutable
 var zeroID [16]byte
 
 // topic finds a topic by name, or by id where the request's version has ids.
@@ -82,6 +85,8 @@ func withTimeout(ctx context.Context, millis int32) (context.Context, context.Ca
 const defaultAdminTimeoutMillis = 30_000
 
 // internalTopics are created and written by the coordinators alone.
+//
+//nolint:gochecknoglobals // immutable table
 var internalTopics = [...]string{"__consumer_offsets", "__transaction_state"}
 
 func isInternalName(name string) bool {

@@ -41,7 +41,7 @@ func (c *pipeConn) LocalAddr() net.Addr  { return pipeAddr{} }
 func (c *pipeConn) RemoteAddr() net.Addr { return pipeAddr{} }
 
 func (c *pipeConn) SetDeadline(t time.Time) error {
-	c.SetReadDeadline(t)
+	_ = c.SetReadDeadline(t)
 	return c.SetWriteDeadline(t)
 }
 

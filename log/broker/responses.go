@@ -74,7 +74,7 @@ func (c *conn) write(h header, resp kmsg.Response) error {
 		bp = new([]byte)
 	}
 	buf := appendResponse((*bp)[:0], h, resp)
-	c.nc.SetWriteDeadline(time.Now().Add(c.b.frameTime(len(buf))))
+	_ = c.nc.SetWriteDeadline(time.Now().Add(c.b.frameTime(len(buf))))
 	_, err := c.nc.Write(buf)
 	if cap(buf) <= maxPooledResponse {
 		*bp = buf

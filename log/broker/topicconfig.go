@@ -39,6 +39,7 @@ const (
 // TopicProperties lists every property that is known, by name. Others are refused.
 func TopicProperties() []TopicProperty { return slices.Clone(topicProperties) }
 
+//nolint:gochecknoglobals // immutable table
 var topicProperties = []TopicProperty{
 	listProp("cleanup.policy", "delete", "log.cleanup.policy", []string{"delete", "compact"},
 		"delete: old records go by retention.ms and retention.bytes. compact: the last record of every key is kept. Both may be given."),
