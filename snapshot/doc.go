@@ -1,2 +1,34 @@
-// Package snapshot answers for the current and past state of every key.
+// Package snapshot answers for the current and past state of every key of a topic. Its views are a fold of partition logs in
+// a Badger database of their own.
+//
+// Each keyed, committed record is one small entry under
+//
+//	k | topic id | partition | key | ^offset  ->  timestamp, commit time and commit position, tombstone, size
+//
+// so the first hit at a key is its latest record, a walk on from there finds its state as of an offset, a time or a source
+// position, and all hits are its history. Values are not stored again: they are read back from the log.
+//
+// Invariant 5: only what a read_committed consumer would be given enters. All changes of a source transaction carry one
+// commit position and one commit time, so that a cut at either takes a transaction whole or not at all. (Two transactions
+// whose commit times are out of order cannot have changed the same row unless the source's clock was set back: the later one
+// waited for the earlier one's locks. A cut by time is therefore consistent, too.)
+// Invariant 8: a view is a fold of the log. It can be deleted, and Rebuild folds it again to the same bytes.
+// Invariant 9: a fold step, a scan window and a deletion step are bounded by named constants.
+//
+// # Crash argument
+//
+// The database is not synced. A fold step writes its entries and the next offset to fold in one Badger transaction,
+// and Badger replays a transaction whole or not at all and in commit order. So after a crash the database is the fold of
+// some prefix of the log: no record is skipped, and none is folded twice, for which the fold would not care anyway, as an
+// entry is a function of its record. A topic's deletion or rebuild first persists, in one transaction, that the old id is to
+// be deleted and which id takes its place; the deletion itself is idempotent and starts over after a crash.
+//
+// The log may be another than the one that was folded: a topic deleted and created again while nobody looked. The checksum
+// of the last folded batch is kept with the offset and compared before a view is used; on a mismatch the topic is rebuilt.
+//
+// # What a view does not say
+//
+// When retention moves a partition's log start, what lies below is gone from the answers, too: the latest value of a key
+// whose last record was retired is gone, as it is for every new Kafka consumer of a topic with the delete policy. A
+// record without a key (a logical message, a truncate) belongs to no key and is not part of a view.
 package snapshot

@@ -1,0 +1,88 @@
+package snapshot
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/rowtrail/rowtrail/log"
+)
+
+// Source is one partition's log as a view reads it; a *log.Partition is one.
+type Source interface {
+	Marks() log.Marks
+	Read(offset int64, maxBytes int, minOne bool, iso log.Isolation) (log.ReadResult, error)
+}
+
+// At is a cut through a topic. Exactly one field is set; the zero value is Now.
+type At struct {
+	Now bool
+	// Offset cuts every partition behind this offset.
+	Offset *int64
+	// Time cuts behind the last change that the source had committed then; a record without a position header counts
+	// by its timestamp.
+	Time *time.Time
+	// Position cuts behind this commit position (Postgres: LSN).
+	Position *uint64
+}
+
+// Row is a record as the log holds it.
+type Row struct {
+	Topic      string
+	Partition  int32
+	Offset     int64
+	Timestamp  time.Time
+	CommitTime time.Time // of the source; zero when the record has no position header
+	Position   uint64    // commit position in the source; 0 when the record has no position header
+	Key, Value []byte    // Value is nil when Deleted
+	Deleted    bool
+}
+
+// Options configure Views.
+type Options struct {
+	Logger *slog.Logger
+}
+
+// Errors that callers act on.
+var (
+	ErrUnknownTopic = errors.New("topic is not followed by views")
+	ErrClosed       = errors.New("views are closed")
+	ErrNotReady     = errors.New("partition is not readable yet; try again")
+	ErrNoPosition   = errors.New("record has no source position that this build can read; ask by offset instead")
+	ErrAt           = errors.New("a cut is one of now, an offset, a time and a position")
+)
+
+// Bounds (invariant 9) and shares.
+const (
+	// backgroundShare is the part of one core's time that background folding takes.
+	backgroundShare = 0.2
+	// idleInterval is how often partitions are looked at when none has anything to fold.
+	idleInterval = 200 * time.Millisecond
+
+	foldBytes   = 1 << 20 // of log read in one step
+	foldEntries = 4096    // written in one Badger transaction
+	foldKeys    = 1 << 20 // bytes of keys in one Badger transaction
+
+	sweepEntries = 4096 // looked at in one deletion step
+	// sweepShare: a pass over a partition's entries is worth it when this part of its offsets was retired.
+	sweepShare = 4
+
+	scanRows  = 2048    // read back from the log at a time
+	scanBytes = 8 << 20 // of values among them (one row may be larger)
+
+	maxInlineKey     = 1024      // longer keys are entered by their hash
+	maxBatchUnpacked = 256 << 20 // of one batch's records
+)
+
+func (a At) check() error {
+	n := 0
+	for _, set := range []bool{a.Now, a.Offset != nil, a.Time != nil, a.Position != nil} {
+		if set {
+			n++
+		}
+	}
+	if n > 1 {
+		return ErrAt
+	}
+	return nil
+}

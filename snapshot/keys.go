@@ -1,0 +1,172 @@
+package snapshot
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Key spaces of the database.
+const (
+	spaceMeta  = 'm' // the format's version
+	spaceTopic = 't' // topic name -> topic id
+	spaceDead  = 'd' // topic id whose entries are to be deleted
+	spaceState = 's' // topic id, partition -> how far the fold is
+	spaceEntry = 'k' // topic id, partition, key, ^offset -> entry
+)
+
+const (
+	formatVersion = 1
+	offsetLen     = 8
+	prefixLen     = 1 + 4 + 4
+	hashedKey     = 0xffff // in place of a key's length
+)
+
+var errCorrupt = errors.New("views database is damaged; stop rowtrail and delete the directory to rebuild it")
+
+func metaKey() []byte { return []byte{spaceMeta} }
+
+func topicKey(name string) []byte { return append([]byte{spaceTopic}, name...) }
+
+func deadKey(id uint32) []byte { return binary.BigEndian.AppendUint32([]byte{spaceDead}, id) }
+
+func stateKey(id uint32, partition int32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32([]byte{spaceState}, id), uint32(partition))
+}
+
+func topicPrefix(space byte, id uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{space}, id)
+}
+
+// entryPrefix is what all entries of a partition start with.
+func entryPrefix(dst []byte, id uint32, partition int32) []byte {
+	dst = append(dst, spaceEntry)
+	dst = binary.BigEndian.AppendUint32(dst, id)
+	return binary.BigEndian.AppendUint32(dst, uint32(partition))
+}
+
+// appendKey writes a record key so that no key's form is the beginning of another's: its length comes first. Keys
+// that count up in JSON thereby also sort as numbers do.
+func appendKey(dst, key []byte) []byte {
+	if len(key) > maxInlineKey {
+		sum := sha256.Sum256(key)
+		dst = binary.BigEndian.AppendUint16(dst, hashedKey)
+		return append(dst, sum[:]...)
+	}
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(key)))
+	return append(dst, key...)
+}
+
+// appendOffset writes an offset so that the latest sorts first.
+func appendOffset(dst []byte, offset int64) []byte {
+	return binary.BigEndian.AppendUint64(dst, ^uint64(offset))
+}
+
+// splitEntryKey takes an entry's key apart: everything up to the offset, and the offset.
+func splitEntryKey(k []byte) (keyPart []byte, offset int64) {
+	n := len(k) - offsetLen
+	return k[:n], int64(^binary.BigEndian.Uint64(k[n:]))
+}
+
+// entry is what a view knows of a record besides its key and offset.
+type entry struct {
+	timestamp  int64 // ms
+	size       int64 // of key and value
+	tombstone  bool
+	place      placeState
+	commit     uint64
+	commitTime int64 // us
+}
+
+// placeState tells what is known of a record's place in its source.
+type placeState uint8
+
+const (
+	placeNone    placeState = iota // no position header
+	placeKnown                     // commit and commitTime are set
+	placeUnknown                   // a header that this build cannot read
+)
+
+const (
+	flagTombstone = 1 << 2
+	placeMask     = 3
+)
+
+func (e *entry) append(dst []byte) []byte {
+	flags := byte(e.place)
+	if e.tombstone {
+		flags |= flagTombstone
+	}
+	dst = append(dst, flags)
+	dst = binary.AppendVarint(dst, e.timestamp)
+	dst = binary.AppendUvarint(dst, uint64(e.size))
+	if e.place == placeKnown {
+		dst = binary.AppendUvarint(dst, e.commit)
+		dst = binary.AppendVarint(dst, e.commitTime)
+	}
+	return dst
+}
+
+func parseEntry(b []byte) (e entry, err error) {
+	if len(b) == 0 {
+		return e, fmt.Errorf("read entry: %w", errCorrupt)
+	}
+	e.tombstone, e.place = b[0]&flagTombstone != 0, placeState(b[0]&placeMask)
+	r := fields{b: b[1:]}
+	e.timestamp, e.size = r.varint(), int64(r.uvarint())
+	if e.place == placeKnown {
+		e.commit, e.commitTime = r.uvarint(), r.varint()
+	}
+	if r.bad {
+		return e, fmt.Errorf("read entry: %w", errCorrupt)
+	}
+	return e, nil
+}
+
+// state is how far a partition's fold is: the next offset, and the batch before it to recognise the log by.
+type state struct {
+	next int64
+	base int64  // of the last folded batch
+	crc  uint32 // its checksum
+}
+
+func (s state) encode() []byte {
+	b := binary.BigEndian.AppendUint64(nil, uint64(s.next))
+	b = binary.BigEndian.AppendUint64(b, uint64(s.base))
+	return binary.BigEndian.AppendUint32(b, s.crc)
+}
+
+func parseState(b []byte) (state, error) {
+	if len(b) != 20 {
+		return state{}, fmt.Errorf("read fold state: %w", errCorrupt)
+	}
+	be := binary.BigEndian
+	return state{int64(be.Uint64(b)), int64(be.Uint64(b[8:])), be.Uint32(b[16:])}, nil
+}
+
+// fields reads varints; bad is sticky.
+type fields struct {
+	b   []byte
+	bad bool
+}
+
+func (f *fields) advance(n int) {
+	if n <= 0 {
+		f.bad, f.b = true, nil
+		return
+	}
+	f.b = f.b[n:]
+}
+
+func (f *fields) uvarint() uint64 {
+	v, n := binary.Uvarint(f.b)
+	f.advance(n)
+	return v
+}
+
+func (f *fields) varint() int64 {
+	v, n := binary.Varint(f.b)
+	f.advance(n)
+	return v
+}

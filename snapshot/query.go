@@ -1,0 +1,324 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// hit is a record that a view found.
+type hit struct {
+	entry
+	part   *partition
+	offset int64
+}
+
+// newer orders hits of one key that lies in several partitions, as after partitions were added.
+func (h *hit) newer(o *hit) bool {
+	if h.place == placeKnown && o.place == placeKnown && h.commit != o.commit {
+		return h.commit > o.commit
+	}
+	if h.timestamp != o.timestamp {
+		return h.timestamp > o.timestamp
+	}
+	return h.part.number > o.part.number
+}
+
+// within tells whether a cut takes the record in. All records of a source transaction get the same answer for a time or
+// a position (invariant 5).
+func (h *hit) within(at *At) (bool, error) {
+	switch {
+	case at.Offset != nil:
+		return h.offset <= *at.Offset, nil
+	case at.Position != nil:
+		if h.place != placeKnown {
+			return false, fmt.Errorf("partition %d offset %d: %w", h.part.number, h.offset, ErrNoPosition)
+		}
+		return h.commit <= *at.Position, nil
+	case at.Time != nil:
+		switch h.place {
+		case placeKnown:
+			return h.commitTime <= at.Time.UnixMicro(), nil
+		case placeNone:
+			return h.timestamp <= at.Time.UnixMilli(), nil
+		default:
+			return false, fmt.Errorf("partition %d offset %d: %w", h.part.number, h.offset, ErrNoPosition)
+		}
+	}
+	return true, nil
+}
+
+// cursor walks one partition's entries.
+type cursor struct {
+	part  *partition
+	start int64 // the log start: what is below it is gone
+	it    *badger.Iterator
+}
+
+// view is one consistent reading of a topic.
+type view struct {
+	topic   *topic
+	txn     *badger.Txn
+	cursors []*cursor
+}
+
+// open catches up and fixes what the query will see. A view of an incarnation that was dropped meanwhile may miss entries,
+// so it is taken again.
+func (v *Views) open(ctx context.Context, name string) (*view, error) {
+	for {
+		t, err := v.current(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		w := &view{topic: t, txn: v.db.NewTransaction(false)}
+		if !t.dropped() {
+			return w, nil
+		}
+		w.close()
+	}
+}
+
+func (w *view) close() {
+	for _, c := range w.cursors {
+		c.it.Close()
+	}
+	w.txn.Discard()
+}
+
+// seek opens a cursor on each partition for what starts with its prefix and suffix.
+func (w *view) seek(suffix []byte, reverse bool) {
+	for _, p := range w.topic.parts {
+		prefix := append(entryPrefix(nil, p.topic, p.number), suffix...)
+		it := w.txn.NewIterator(badger.IteratorOptions{Prefix: prefix, Reverse: reverse})
+		if reverse {
+			it.Seek(append(slices.Clone(prefix), bytes.Repeat([]byte{0xff}, offsetLen)...))
+		} else {
+			it.Rewind()
+		}
+		w.cursors = append(w.cursors, &cursor{part: p, start: p.src.Marks().LogStart, it: it})
+	}
+}
+
+// hit reads the entry that the cursor stands on.
+func (c *cursor) hit() (h hit, err error) {
+	_, offset := splitEntryKey(c.it.Item().Key())
+	h = hit{part: c.part, offset: offset}
+	err = c.it.Item().Value(func(b []byte) error {
+		h.entry, err = parseEntry(b)
+		return err
+	})
+	return h, err
+}
+
+// first walks the entries that start with keyPart, latest first, to the one that the cut shows.
+func (c *cursor) first(keyPart []byte, at *At) (h hit, found bool, err error) {
+	for step := 0; c.it.ValidForPrefix(keyPart); step++ {
+		if step == nextSteps && at.Offset != nil {
+			c.it.Seek(appendOffset(slices.Clone(keyPart), *at.Offset))
+			continue
+		}
+		if h, err = c.hit(); err != nil {
+			return h, false, err
+		}
+		if h.offset < c.start {
+			return h, false, nil
+		}
+		ok, err := h.within(at)
+		if ok || err != nil {
+			return h, ok, err
+		}
+		c.it.Next()
+	}
+	return h, false, nil
+}
+
+// nextSteps is how many entries a cursor walks before it seeks instead.
+const nextSteps = 8
+
+// leave moves the cursor behind all entries of keyPart.
+func (c *cursor) leave(keyPart []byte) {
+	for range nextSteps {
+		if !c.it.ValidForPrefix(keyPart) {
+			return
+		}
+		c.it.Next()
+	}
+	if c.it.ValidForPrefix(keyPart) {
+		c.it.Seek(append(appendOffset(slices.Clone(keyPart), 0), 0))
+	}
+}
+
+// Latest returns the last record of a key at a cut; found is false when there is none. The record of a deleted key is a
+// tombstone: found, and Deleted.
+func (v *Views) Latest(ctx context.Context, topic string, key []byte, at At) (row Row, found bool, err error) {
+	if err := at.check(); err != nil {
+		return Row{}, false, err
+	}
+	if err := v.enter(); err != nil {
+		return Row{}, false, err
+	}
+	defer v.leave()
+	w, err := v.open(ctx, topic)
+	if err != nil {
+		return Row{}, false, err
+	}
+	defer w.close()
+	w.seek(appendKey(nil, key), false)
+	var best hit
+	for _, c := range w.cursors {
+		h, ok, err := c.first(appendKey(entryPrefix(nil, c.part.topic, c.part.number), key), &at)
+		if err != nil {
+			return Row{}, false, fmt.Errorf("look up key in %s: %w", topic, err)
+		}
+		if ok && (!found || h.newer(&best)) {
+			best, found = h, true
+		}
+	}
+	if !found {
+		return Row{}, false, nil
+	}
+	r := v.rowReader(topic)
+	defer v.release(r)
+	row, found, err = r.read(&best)
+	if err != nil || !found {
+		return Row{}, false, err
+	}
+	if !bytes.Equal(row.Key, key) {
+		return Row{}, false, fmt.Errorf("look up key in %s: another key of the same hash lies at partition %d offset %d",
+			topic, row.Partition, row.Offset)
+	}
+	row.Key, row.Value = bytes.Clone(row.Key), bytes.Clone(row.Value)
+	return row, true, nil
+}
+
+// Scan calls fn for the record of each key that lives at the cut, in order of the keys (shorter ones first). A Row's
+// slices are valid until fn returns. An error of fn ends the scan and is returned.
+func (v *Views) Scan(ctx context.Context, topic string, at At, fn func(Row) error) error {
+	if err := at.check(); err != nil {
+		return err
+	}
+	if err := v.enter(); err != nil {
+		return err
+	}
+	defer v.leave()
+	w, err := v.open(ctx, topic)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	w.seek(nil, false)
+	reader := v.rowReader(topic)
+	defer v.release(reader)
+	win := newWindow(reader, fn)
+	for {
+		least := w.leastKey()
+		if least == nil {
+			return win.flush(ctx)
+		}
+		h, found, err := w.take(least, &at)
+		if err != nil {
+			return fmt.Errorf("scan %s: %w", topic, err)
+		}
+		if found && !h.tombstone {
+			if err := win.add(ctx, h); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// leastKey returns the smallest record key, in its stored form, that any cursor stands on; nil at the end.
+func (w *view) leastKey() []byte {
+	var least []byte
+	for _, c := range w.cursors {
+		if !c.it.Valid() {
+			continue
+		}
+		keyPart, _ := splitEntryKey(c.it.Item().Key())
+		if k := keyPart[prefixLen:]; least == nil || bytes.Compare(k, least) < 0 {
+			least = k
+		}
+	}
+	return slices.Clone(least)
+}
+
+// take finds what the cut shows of a key and moves all cursors behind it.
+func (w *view) take(key []byte, at *At) (best hit, found bool, err error) {
+	for _, c := range w.cursors {
+		keyPart := append(entryPrefix(nil, c.part.topic, c.part.number), key...)
+		if !c.it.ValidForPrefix(keyPart) {
+			continue
+		}
+		h, ok, err := c.first(keyPart, at)
+		if err != nil {
+			return best, false, err
+		}
+		if ok && (!found || h.newer(&best)) {
+			best, found = h, true
+		}
+		c.leave(keyPart)
+	}
+	return best, found, nil
+}
+
+// History calls fn for every record of a key that the log still holds, oldest first. A key that lies in several
+// partitions is told partition by partition, beginning with the one that had it first. A Row's slices are valid until fn returns.
+func (v *Views) History(ctx context.Context, topic string, key []byte, fn func(Row) error) error {
+	if err := v.enter(); err != nil {
+		return err
+	}
+	defer v.leave()
+	w, err := v.open(ctx, topic)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	w.seek(appendKey(nil, key), true)
+	type part struct {
+		c     *cursor
+		first hit
+	}
+	var parts []part
+	for _, c := range w.cursors {
+		for c.it.Valid() {
+			h, err := c.hit()
+			if err != nil {
+				return fmt.Errorf("history in %s: %w", topic, err)
+			}
+			if h.offset >= c.start {
+				parts = append(parts, part{c, h})
+				break
+			}
+			c.it.Next()
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b part) int {
+		if a.first.newer(&b.first) {
+			return 1
+		}
+		return -1
+	})
+	reader := v.rowReader(topic)
+	defer v.release(reader)
+	win := newWindow(reader, func(r Row) error {
+		if !bytes.Equal(r.Key, key) {
+			return nil // another key of the same hash
+		}
+		return fn(r)
+	})
+	for _, p := range parts {
+		for ; p.c.it.Valid(); p.c.it.Next() {
+			h, err := p.c.hit()
+			if err != nil {
+				return fmt.Errorf("history in %s: %w", topic, err)
+			}
+			if err := win.add(ctx, h); err != nil {
+				return err
+			}
+		}
+	}
+	return win.flush(ctx)
+}

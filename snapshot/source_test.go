@@ -1,0 +1,147 @@
+package snapshot
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sort"
+	"sync"
+
+	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/record"
+)
+
+// memSource is a partition log in memory, made of real record batches.
+type memSource struct {
+	mu      sync.Mutex
+	batches [][]byte // stamped, in offset order
+	aborted []log.AbortedTxn
+	open    map[int64]int64 // producer -> first offset of its open transaction
+	marks   log.Marks
+}
+
+func newMemSource() *memSource { return &memSource{open: map[int64]int64{}} }
+
+func (s *memSource) Marks() log.Marks {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.marks
+}
+
+func (s *memSource) Read(offset int64, maxBytes int, minOne bool, iso log.Isolation) (log.ReadResult, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	res := log.ReadResult{Marks: s.marks}
+	if offset < s.marks.LogStart || offset > s.marks.End {
+		return res, fmt.Errorf("read %d: %w", offset, log.ErrOffsetOutOfRange)
+	}
+	end := s.marks.HighWatermark
+	if iso == log.ReadCommitted {
+		end = s.marks.LastStable
+	}
+	i := sort.Search(len(s.batches), func(i int) bool { return header(s.batches[i]).LastOffset() >= offset })
+	last := int64(-1)
+	for ; i < len(s.batches); i++ {
+		h := header(s.batches[i])
+		if h.BaseOffset >= end || (len(res.Batches)+len(s.batches[i]) > maxBytes && (len(res.Batches) > 0 || !minOne)) {
+			break
+		}
+		res.Batches = append(res.Batches, s.batches[i]...)
+		last = h.LastOffset()
+	}
+	if iso == log.ReadCommitted {
+		for _, a := range s.aborted {
+			if a.LastOffset >= offset && a.FirstOffset <= last {
+				res.Aborted = append(res.Aborted, a)
+			}
+		}
+		sort.Slice(res.Aborted, func(i, j int) bool { return res.Aborted[i].FirstOffset < res.Aborted[j].FirstOffset })
+	}
+	return res, nil
+}
+
+func header(batch []byte) *record.Header {
+	h, err := record.ParseHeader(batch)
+	if err != nil {
+		panic(err) //nolint:forbidigo // the test made the batch
+	}
+	return &h
+}
+
+// testRecord is a record to be written.
+type testRecord struct {
+	key, value []byte
+	ts         int64
+	place      *testPlace
+}
+
+type testPlace struct {
+	commit uint64
+	time   int64 // us
+}
+
+func (p *testPlace) header() []byte {
+	b := binary.AppendUvarint([]byte{positionVersion}, p.commit)
+	b = binary.AppendUvarint(b, 1)
+	b = binary.AppendUvarint(b, 1)
+	b = binary.AppendVarint(b, p.time)
+	b = append(b, make([]byte, 8)...)
+	return append(b, 0)
+}
+
+// append writes one batch, in a transaction when producer is not 0, and returns its base offset.
+func (s *memSource) append(producer int64, records ...testRecord) int64 {
+	var b record.Builder
+	for _, r := range records {
+		var headers []record.RecordHeader
+		if r.place != nil {
+			headers = append(headers, record.RecordHeader{Key: positionHeader, Value: r.place.header()})
+		}
+		b.Append(r.ts, r.key, r.value, headers...)
+	}
+	var p *record.Producer
+	if producer != 0 {
+		p = &record.Producer{ID: producer, Transactional: true}
+	}
+	return s.add(b.Build(p), func(base int64) {
+		if _, in := s.open[producer]; producer != 0 && !in {
+			s.open[producer] = base
+		}
+	})
+}
+
+// end writes a transaction's marker.
+func (s *memSource) end(producer int64, commit bool) {
+	marker := record.EndTxn{ProducerID: producer, Commit: commit}.Build(0)
+	s.add(marker, func(base int64) {
+		if !commit {
+			s.aborted = append(s.aborted, log.AbortedTxn{ProducerID: producer, FirstOffset: s.open[producer], LastOffset: base})
+		}
+		delete(s.open, producer)
+	})
+}
+
+func (s *memSource) add(batch []byte, then func(base int64)) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	base := s.marks.End
+	record.Stamp(batch, base, 1)
+	s.batches = append(s.batches, batch)
+	s.marks.End = header(batch).LastOffset() + 1
+	s.marks.HighWatermark = s.marks.End
+	then(base)
+	s.marks.LastStable = s.marks.End
+	for _, first := range s.open {
+		s.marks.LastStable = min(s.marks.LastStable, first)
+	}
+	return base
+}
+
+// retain moves the log start, dropping whole batches.
+func (s *memSource) retain(start int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.marks.LogStart = max(s.marks.LogStart, min(start, s.marks.LastStable))
+	for len(s.batches) > 0 && header(s.batches[0]).LastOffset() < s.marks.LogStart {
+		s.batches = s.batches[1:]
+	}
+}
