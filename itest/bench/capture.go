@@ -224,8 +224,11 @@ func captureOne(ctx context.Context, cfg config) ([]line, error) {
 
 func captureMany(ctx context.Context, cfg config) ([]line, error) {
 	return capture(ctx, cfg, fmt.Sprintf("capture %d one-row transactions", cfg.transactions), cfg.transactions, func(b *bed) error {
-		_, err := b.conn.Exec(ctx, fmt.Sprintf(`SET synchronous_commit = off;
-			DO $$ DECLARE r bench_rows; BEGIN FOR r IN %s LOOP INSERT INTO bench_rows SELECT r.*; COMMIT; END LOOP; END $$`,
+		// One call of its own: COMMIT is refused inside a multi-statement query.
+		if _, err := b.conn.Exec(ctx, "SET synchronous_commit = off"); err != nil {
+			return err
+		}
+		_, err := b.conn.Exec(ctx, fmt.Sprintf(`DO $$ DECLARE r bench_rows; BEGIN FOR r IN %s LOOP INSERT INTO bench_rows SELECT r.*; COMMIT; END LOOP; END $$`,
 			fmt.Sprintf(selectRows, 1, cfg.transactions)))
 		return err
 	})
