@@ -155,7 +155,7 @@ func (s *catalogState) applyTopic(name string, value []byte) error {
 		copy(t.ID[:], id)
 	}
 	for _, p := range r.Partitions {
-		t.Partitions = append(t.Partitions, Placement{Group: p.Group, Replicas: p.Replicas})
+		t.Partitions = append(t.Partitions, Placement(p))
 	}
 	s.topics[name] = t
 	s.folded[foldTopicName(name)] = name

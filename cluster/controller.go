@@ -20,6 +20,7 @@ const replayBytes = 1 << 20
 type controllerLog struct {
 	*log.Partition
 	reader *record.Reader
+	halt   func(error)
 
 	mu     sync.Mutex
 	state  *catalogState
@@ -30,10 +31,10 @@ type controllerLog struct {
 }
 
 // openControllerLog folds what the log holds below its high watermark; the rest arrives through Apply.
-func openControllerLog(p *log.Partition) (*controllerLog, error) {
+func openControllerLog(p *log.Partition, halt func(error)) (*controllerLog, error) {
 	c := &controllerLog{
 		Partition: p, reader: record.NewReader(log.MaxBatchBytes),
-		state: newCatalogState(), moved: make(chan struct{}),
+		halt: halt, state: newCatalogState(), moved: make(chan struct{}),
 	}
 	marks := p.Marks()
 	for next := marks.LogStart; next < marks.HighWatermark; {
@@ -70,8 +71,9 @@ func (c *controllerLog) Apply(entries []log.Entry) {
 			continue
 		}
 		if err := c.fold(entries[i].Data); err != nil {
-			// Invariant 7: a record that cannot be folded is not skipped; the worker halts the node.
-			panic(err)
+			// Invariant 7: a record that cannot be folded is not skipped.
+			c.halt(err)
+			return
 		}
 	}
 	if c.offset != before {

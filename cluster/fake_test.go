@@ -30,6 +30,7 @@ type disk struct {
 	logs  map[log.GroupID]*diskLog
 	syncs int
 	fail  error
+	full  int           // so many commits are refused for lack of space
 	hold  chan struct{} // not nil: Commit waits for it
 }
 
@@ -54,6 +55,11 @@ func (d *disk) Commit(ms []log.Mutation) error {
 		return d.fail
 	}
 	d.mu.Lock()
+	if d.full > 0 {
+		d.full--
+		d.mu.Unlock()
+		return log.ErrDiskFull
+	}
 	d.syncs++
 	d.mu.Unlock()
 	seen := map[log.GroupID]bool{}

@@ -95,7 +95,12 @@ type groupConfig struct {
 	logger  *slog.Logger
 }
 
-func newGroup(c groupConfig) (*group, error) {
+func newGroup(c groupConfig) (g *group, err error) {
+	defer func() {
+		if r := recover(); r != nil { // how Raft reports a log that it cannot read
+			g, err = nil, fmt.Errorf("open group %d: %v: %w", c.id, r, log.ErrCorrupt)
+		}
+	}()
 	voters := make([]uint64, len(c.voters))
 	for i, v := range c.voters {
 		voters[i] = replicaID(v)
@@ -105,7 +110,7 @@ func newGroup(c groupConfig) (*group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open group %d: %w", c.id, err)
 	}
-	g := &group{
+	g = &group{
 		id: c.id, self: replicaID(c.node), node: c.node, voters: len(voters),
 		sm: c.sm, st: st, logger: c.logger,
 		term: st.initial.Term, saved: c.store.HardState(), appended: c.store.LastIndex(),
@@ -362,13 +367,17 @@ func (g *group) apply(m *raftpb.Message, out *output) {
 	g.scratch = g.scratch[:0]
 	for _, e := range entries {
 		if e.GetType() != raftpb.EntryNormal {
-			panic(fmt.Sprintf("group %d: entry %d changes the membership, which this version does not do; "+
-				"run the version that wrote it", g.id, e.GetIndex()))
+			g.worker.s.fail(fmt.Errorf("group %d: entry %d changes the membership, which this version does not do; "+
+				"run the version that wrote it: %w", g.id, e.GetIndex(), log.ErrFormat))
+			return
 		}
 		g.scratch = append(g.scratch, toLog(e))
 	}
 	g.sm.Apply(g.scratch)
 	clear(g.scratch)
+	if g.worker.s.failed() != nil {
+		return // Invariant 1: what could not be applied is not acknowledged
+	}
 	last := entries[len(entries)-1]
 	g.st.forget(last.GetIndex())
 	out.counters.commits.Add(int64(len(entries)))

@@ -23,7 +23,7 @@ const (
 	killWindow     = 32
 )
 
-// runKillChild appends to every partition as fast as it can and prints "partition offset value" once it is answered. It
+// runKillChild appends to every partition as fast as it can and prints a line once it is answered. It
 // also creates and deletes topics, so that the catalogue is written, too.
 func runKillChild(dir string) {
 	fail := func(err error) {
@@ -59,8 +59,7 @@ func runKillChild(dir string) {
 					if a.Err != nil {
 						fail(a.Err)
 					}
-					// One write call: a line is there whole or not at all.
-					fmt.Fprintf(os.Stdout, "append %d %d %s\n", p, a.BaseOffset, value)
+					fmt.Fprintf(os.Stdout, "append %d %d %s .\n", p, a.BaseOffset, value)
 					<-window
 				})
 			}
@@ -71,12 +70,12 @@ func runKillChild(dir string) {
 		if _, err := n.CreateTopic(ctx, TopicSpec{Name: name, Partitions: 1}); err != nil {
 			fail(err)
 		}
-		fmt.Fprintf(os.Stdout, "create %s 0 0\n", name)
+		fmt.Fprintf(os.Stdout, "create %s 0 0 .\n", name)
 		if i%2 == 0 {
 			if err := n.DeleteTopic(ctx, name); err != nil {
 				fail(err)
 			}
-			fmt.Fprintf(os.Stdout, "delete %s 0 0\n", name)
+			fmt.Fprintf(os.Stdout, "delete %s 0 0 .\n", name)
 		}
 	}
 }
@@ -114,9 +113,9 @@ func TestKillKeepsAcknowledged(t *testing.T) {
 			lines := bufio.NewScanner(out)
 			for lines.Scan() {
 				once.Do(func() { close(first) })
-				var verb, a, b, c string
-				if _, err := fmt.Sscan(lines.Text(), &verb, &a, &b, &c); err != nil {
-					continue // cut by the kill
+				var verb, a, b, c, end string
+				if _, err := fmt.Sscan(lines.Text(), &verb, &a, &b, &c, &end); err != nil {
+					continue // the last line, cut by the kill: every whole one ends in a dot
 				}
 				switch verb {
 				case "create":

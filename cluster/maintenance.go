@@ -26,10 +26,10 @@ func (n *Node) clockLoop(ctx context.Context) {
 	}
 }
 
-// retain trims every partition by its settings, each on its own worker, and lets the deletes reach the disk even when
-// nothing is appended.
+// retain trims every partition by its settings, each on its own worker. The store carries the deletes to the disk.
 func (n *Node) retain(now time.Time) {
 	n.mu.RLock()
+	defer n.mu.RUnlock()
 	for _, rs := range n.replicas {
 		for _, r := range rs {
 			if r != nil {
@@ -38,6 +38,4 @@ func (n *Node) retain(now time.Time) {
 			}
 		}
 	}
-	n.mu.RUnlock()
-	n.sched.flushAfterWorkers()
 }

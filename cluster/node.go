@@ -116,7 +116,7 @@ func (n *Node) open(ctx context.Context) error {
 		return err
 	}
 	part.SetConfig(log.Config{MaxMessageBytes: log.MaxBatchBytes, RetentionBytes: -1, RetentionMs: -1})
-	if n.log, err = openControllerLog(part); err != nil {
+	if n.log, err = openControllerLog(part, n.sched.fail); err != nil {
 		return err
 	}
 	g, err := n.sched.open(groupConfig{

@@ -30,10 +30,16 @@ func (n *Node) CreateTopic(ctx context.Context, spec TopicSpec) (*Topic, error) 
 	if err := n.reconcile(ctx); err != nil {
 		return nil, fmt.Errorf("open topic %q: %w", spec.Name, err)
 	}
-	if t := n.Catalog().Topics[spec.Name]; t != nil {
-		return t, nil
+	t := n.Catalog().Topics[spec.Name]
+	if t == nil {
+		return nil, fmt.Errorf("create topic %q: it was deleted meanwhile: %w", spec.Name, ErrUnknownTopic)
 	}
-	return nil, fmt.Errorf("create topic %q: it was deleted meanwhile: %w", spec.Name, ErrUnknownTopic)
+	for _, p := range t.Partitions {
+		if err := n.brokenGroup(p.Group); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
 }
 
 // CheckTopic reports what CreateTopic would refuse now, and creates nothing.

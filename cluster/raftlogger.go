@@ -7,7 +7,8 @@ import (
 )
 
 // raftLogger sends Raft's messages to slog. Elections of a thousand groups are no news, so Info becomes Debug.
-// A Raft panic (a broken invariant, a failed read of the log) is caught by the worker, which halts the node.
+// Raft relies on Panic and Fatal not to return. A Raft panic (a broken invariant, a failed read of the log) is caught by
+// the worker, which halts the node.
 type raftLogger struct{ l *slog.Logger }
 
 func (r raftLogger) log(level slog.Level, text func() string) {
@@ -38,5 +39,9 @@ func (r raftLogger) Errorf(f string, v ...any) {
 }
 func (r raftLogger) Fatal(v ...any)            { r.Panic(v...) }
 func (r raftLogger) Fatalf(f string, v ...any) { r.Panicf(f, v...) }
-func (r raftLogger) Panic(v ...any)            { panic(fmt.Sprint(v...)) }
+
+//nolint:forbidigo // see raftLogger
+func (r raftLogger) Panic(v ...any) { panic(fmt.Sprint(v...)) }
+
+//nolint:forbidigo // see raftLogger
 func (r raftLogger) Panicf(f string, v ...any) { panic(fmt.Sprintf(f, v...)) }

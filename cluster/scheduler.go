@@ -186,20 +186,6 @@ func (s *scheduler) tick() {
 	}
 }
 
-// flushAfterWorkers asks for a commit behind everything that the workers have queued now, even if there is nothing to
-// write: deletes ride on commits.
-func (s *scheduler) flushAfterWorkers() {
-	left := new(atomic.Int32)
-	left.Store(int32(len(s.workers)))
-	for _, w := range s.workers {
-		w.post(item{kind: itemRun, run: func(*group, *output) {
-			if left.Add(-1) == 0 {
-				s.writer.submit(appendItem{flush: true, last: func() {}})
-			}
-		}})
-	}
-}
-
 // failed is why the node is halted, or nil.
 func (s *scheduler) failed() error {
 	if p := s.failure.Load(); p != nil {

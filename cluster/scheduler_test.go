@@ -279,6 +279,32 @@ func TestFailedCommitHaltsAndAcknowledgesNothing(t *testing.T) {
 	}
 }
 
+// A full disk holds writes back; they go on when there is space, in order and once.
+func TestDiskFullWaits(t *testing.T) {
+	d := newDisk()
+	s := memScheduler(d, 1, func(err error) { t.Errorf("halted: %v", err) })
+	s.start()
+	stopped(t, s)
+	g, m := mustOpen(t, s, d, 2)
+	d.mu.Lock()
+	d.full = 2
+	d.mu.Unlock()
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Add(1)
+		s.append(context.Background(), g, payload(fmt.Sprint(i)), -1, func(base int64, err error) {
+			if err != nil || base != int64(i) {
+				t.Errorf("append %d: offset %d, %v", i, base, err)
+			}
+			wg.Done()
+		})
+	}
+	wg.Wait()
+	if d.full != 0 || len(m.texts) != 20 {
+		t.Errorf("%d refusals left, %d records", d.full, len(m.texts))
+	}
+}
+
 // A storage panic below Raft halts the node as a failed commit does.
 func TestPanicInTurnHalts(t *testing.T) {
 	d := newDisk()

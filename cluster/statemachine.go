@@ -32,8 +32,9 @@ type EntryStore interface {
 	Entries(lo, hi, maxBytes uint64) ([]log.Entry, error)
 }
 
-// Committer makes mutations of many groups durable in one sync. It is called by one goroutine. An error is final:
-// nothing is known about what reached the disk.
+// Committer makes mutations of many groups durable in one sync. It is called by one goroutine. log.ErrDiskFull means that
+// nothing was written and the same commit may be tried again; any other error is final: nothing is known about what
+// reached the disk.
 type Committer interface {
 	Commit([]log.Mutation) error
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -52,6 +53,7 @@ type worker struct {
 	ticked    bool // a tick waits in the inbox
 	stopped   bool
 	notify    chan struct{} // capacity 1
+	voters    atomic.Int32  // len(voting)
 
 	// owned by the goroutine that calls turn
 	spare  []item
@@ -114,6 +116,9 @@ func messageSize(m *raftpb.Message) int64 {
 
 // tick queues one clock tick; ticks that a busy worker has not taken yet are one.
 func (w *worker) tick() {
+	if w.voters.Load() == 0 {
+		return
+	}
 	w.mu.Lock()
 	if w.stopped || w.ticked {
 		w.mu.Unlock()
@@ -194,7 +199,7 @@ func (w *worker) handle(it *item, now time.Time) {
 		g.durable(&it.append, &w.out)
 	case itemRun:
 		it.run(g, &w.out)
-	case itemTick: // groups with one voter sleep through it
+	case itemTick:
 		for _, v := range w.voting {
 			v.rn.Tick()
 			w.touch(v)
@@ -237,17 +242,19 @@ func (w *worker) add(g *group) {
 	if g.alone() {
 		// Nobody else can win, so there is nothing to wait for.
 		if err := g.rn.Campaign(); err != nil {
-			panic(fmt.Sprintf("group %d: campaign: %v", g.id, err))
+			w.s.fail(fmt.Errorf("elect the only voter of group %d: %w", g.id, err))
 		}
 		return
 	}
 	w.voting[g.id] = g
+	w.voters.Store(int32(len(w.voting)))
 }
 
 func (w *worker) remove(g *group, err error) {
 	g.abandon(err, &w.out)
 	delete(w.groups, g.id)
 	delete(w.voting, g.id)
+	w.voters.Store(int32(len(w.voting)))
 }
 
 func (w *worker) abandonAll(err error) {

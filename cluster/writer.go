@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
 
@@ -13,6 +15,9 @@ import (
 // single larger append goes alone.
 const maxCommitBytes = min(4<<20, log.MaxCommitBytes)
 
+// diskFullRetry is how often a commit is tried again that the store refused for lack of space.
+const diskFullRetry = 250 * time.Millisecond
+
 // appendItem is one group's storage message on its way through the writer.
 type appendItem struct {
 	group     *group
@@ -22,8 +27,6 @@ type appendItem struct {
 	released  int64 // to give back to the worker's gate when durable
 	// last closes the batch behind it and runs after the batch is durable (nil: none).
 	last func()
-	// flush asks for a Commit even if there is nothing to write, so that deletes that ride on commits move.
-	flush bool
 }
 
 // batchSlot is the writer's note of where a group stands in the batch that is being gathered.
@@ -95,6 +98,18 @@ func (w *writer) turn() bool {
 	return worked
 }
 
+// pause waits before a refused commit is tried again. It reports false when the node stops.
+func (w *writer) pause() bool {
+	t := time.NewTimer(diskFullRetry)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-w.s.stopWriter:
+		return false
+	}
+}
+
 // gather merges items into mutations, one per group, and returns how many fit into one commit.
 func (w *writer) gather(items []appendItem) int {
 	w.batch++
@@ -136,8 +151,16 @@ func (w *writer) commit(items []appendItem) bool {
 	if w.s.failed() != nil {
 		return false
 	}
-	if len(w.mutations) > 0 || items[len(items)-1].flush {
-		if err := w.store.Commit(w.mutations); err != nil {
+	if len(w.mutations) > 0 {
+		err := w.store.Commit(w.mutations)
+		for errors.Is(err, log.ErrDiskFull) {
+			// Nothing of it was written. It waits here, so that no write overtakes it, until there is space.
+			if !w.pause() {
+				return false
+			}
+			err = w.store.Commit(w.mutations)
+		}
+		if err != nil {
 			// Invariant 1: what of it is on disk is unknown, so nothing of it is acknowledged.
 			w.s.fail(fmt.Errorf("commit log: %w", err))
 			return false
