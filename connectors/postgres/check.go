@@ -151,8 +151,17 @@ func (c *Config) findings(in *inspection) []connectors.Finding {
 		add(bad, "tables", "correct table.include.list, schema.include.list or their exclude lists; GRANT USAGE on the schema if it is hidden", "no table of database %s is captured", c.Database)
 		return list
 	}
+	topics := map[string]*table{}
 	for _, t := range in.tables {
 		c.tableFindings(t, in, add)
+		topic := c.topicOf(t.schema, t.name)
+		if other := topics[topic]; other != nil {
+			add(bad, "table "+t.String(), "leave one of them out with table.exclude.list, or rename it", "it would share topic %s with table %s", topic, other)
+		}
+		topics[topic] = t
+		if len(topic) > maxTopicName {
+			add(bad, "table "+t.String(), "choose a shorter topic.prefix", "its topic %s is longer than %d", topic, maxTopicName)
+		}
 	}
 	c.publicationFindings(in, add)
 	return list

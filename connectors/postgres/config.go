@@ -317,3 +317,16 @@ func validTopicPart(s string) bool {
 	}
 	return len(s) > 0 && len(s) <= 200 && s != "." && s != ".."
 }
+
+// maxTopicName is Kafka's limit.
+const maxTopicName = 249
+
+// topicOf is a table's topic. As Debezium does, what a topic name cannot hold becomes an underscore.
+func (c *Config) topicOf(schema, table string) string {
+	return c.Prefix + "." + strings.Map(func(r rune) rune {
+		if r < 128 && validTopicPart("x"+string(r)) {
+			return r
+		}
+		return '_'
+	}, schema+"."+table)
+}

@@ -265,11 +265,12 @@ func (r *run) startPoint(ctx context.Context, conn *pgconn.PgConn, fr *frames) (
 		return conn, fr, err
 	}
 	if r.resume == nil {
-		start := point
-		if !fresh {
-			start = r.in.slot.flush
+		if !fresh && len(tables) > 0 {
+			if err := r.advanceSlot(ctx, point); err != nil {
+				return conn, fr, err
+			}
 		}
-		r.resume = &resume{server: r.identity.server, Slot: r.config.Slot, LSN: start, Loaded: loads{}}
+		r.resume = &resume{server: r.identity.server, Slot: r.config.Slot, LSN: point, Loaded: loads{}}
 	}
 	r.loader = &loader{
 		config: r.config, writer: r.writer, tracker: r.tracker, log: r.log, version: r.in.version,
@@ -293,6 +294,26 @@ func (r *run) startPoint(ctx context.Context, conn *pgconn.PgConn, fr *frames) (
 	r.resume.Loaded, r.resume.Complete = r.loader.base.Loaded, true
 	conn, fr, err = r.config.dialReplication(ctx)
 	return conn, fr, err
+}
+
+// advanceSlot moves a slot that has no resume point to where the load stands: what it holds from before is in the load, and may
+// be older than the publication, which its decoding would then not find (P5).
+func (r *run) advanceSlot(ctx context.Context, to lsn) error {
+	side, err := r.sideConn(ctx)
+	if err != nil {
+		return err
+	}
+	if err := execute(ctx, side, "SELECT pg_replication_slot_advance("+quoteLiteral(r.config.Slot)+", "+quoteLiteral(to.String())+")"); err != nil {
+		return fmt.Errorf("advance slot %s to the load's point %s: %w", r.config.Slot, to, err)
+	}
+	s, err := readSlot(ctx, side, r.config.Slot, r.in.version)
+	if err != nil {
+		return err
+	}
+	if s == nil || s.flush > to {
+		return fmt.Errorf("advance slot %s to the load's point %s: it moved past it", r.config.Slot, to)
+	}
+	return nil
 }
 
 // appendResume is the resume point of a mark.

@@ -173,8 +173,8 @@ func (e *emitter) truncate(r *relation) error {
 
 // undecodable stops the connector at a value (invariant 7).
 func (e *emitter) undecodable(r *relation, err error) error {
-	where := fmt.Sprintf("table %s", r.collection)
-	if e.meta.LSN != 0 {
+	where := fmt.Sprintf("a row of table %s, in the initial load,", r.collection)
+	if e.meta.Snapshot == "" {
 		where = fmt.Sprintf("table %s, change at %s of the transaction that committed at %s", r.collection, lsn(e.meta.LSN), lsn(e.pos.Commit))
 	}
 	f := &connectors.Fault{Problem: where + " cannot be encoded", Err: err, Remedy: "leave the column out with column.exclude.list, or choose another handling mode for its type"}

@@ -48,6 +48,8 @@ type testLog struct {
 	t       testing.TB
 	cluster *kfake.Cluster
 	opts    []kgo.Opt
+	// connector are the options of the connector's clients, if they differ.
+	connector []kgo.Opt
 }
 
 func newLog(t testing.TB, partitions int) *testLog {
@@ -93,7 +95,11 @@ func start(t testing.TB, l *testLog, c *Config) *running {
 		out = os.Stderr
 	}
 	logger := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	conn, err := New(c, connectors.Deps{Client: l.opts, Logger: logger, Version: "test"})
+	opts := l.opts
+	if l.connector != nil {
+		opts = l.connector
+	}
+	conn, err := New(c, connectors.Deps{Client: opts, Logger: logger, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ type relation struct {
 // describe turns a relation message into a table version. The message is the truth for columns, types and, with
 // the default and index identities, for the key (P18); the catalog gives type names, labels and NOT NULL.
 func (c *Config) describe(ctx context.Context, conn *pgconn.PgConn, m relationMessage, now *table) (*relation, error) {
-	r := &relation{message: m, captured: true, collection: m.schema + "." + m.name, topic: c.Prefix + "." + m.schema + "." + m.name}
+	r := &relation{message: m, captured: true, collection: m.schema + "." + m.name, topic: c.topicOf(m.schema, m.name)}
 	oids := make([]uint32, 0, len(m.columns))
 	for _, col := range m.columns {
 		if !slices.Contains(oids, col.typeOID) {

@@ -9,7 +9,7 @@ var builtinKinds = map[uint32]event.Kind{
 	700: event.KindFloat32, 701: event.KindFloat64, 790: event.KindMoney,
 	1042: event.KindText, 1043: event.KindText,
 	1082: event.KindDate, 1083: event.KindTime, 1114: event.KindTimestamp, 1184: event.KindTimestampTZ,
-	1186: event.KindInterval, 1266: event.KindTimeTZ, 1560: event.KindBit, 1562: event.KindBit,
+	1186: event.KindInterval, 1266: event.KindTimeTZ, 1560: event.KindBit, 1562: event.KindText, // bit varying: its length is part of the value
 	1700: event.KindNumeric, 2950: event.KindUUID, 3614: event.KindTSVector, 3802: event.KindJSON,
 }
 
