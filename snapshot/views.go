@@ -15,7 +15,7 @@ import (
 
 // Sizes of the database: small, as a view is an index.
 const (
-	memTableSize   = 16 << 20
+	memTableSize   = 16 << 20 // a transaction of foldEntries or sweepEntries needs 4 MiB
 	blockCacheSize = 32 << 20
 	indexCacheSize = 16 << 20
 	valueThreshold = 64 << 10 // an entry is far smaller: nothing goes to the value log
