@@ -13,11 +13,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker"
 	"github.com/rowtrail/rowtrail/sink"
+	"github.com/rowtrail/rowtrail/snapshot"
 )
 
 // Node is what the endpoints show of a running node.
@@ -112,8 +112,7 @@ func (s *Server) Serve(l net.Listener) error {
 // Shutdown lets running requests end until ctx does, then cuts them.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
-		s.http.Close()
-		return fmt.Errorf("shut down HTTP: %w", err)
+		return fmt.Errorf("shut down HTTP: requests were cut: %w", errors.Join(err, s.http.Close()))
 	}
 	return nil
 }

@@ -18,11 +18,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker"
 	"github.com/rowtrail/rowtrail/sink"
+	"github.com/rowtrail/rowtrail/snapshot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
+	"github.com/rowtrail/rowtrail/snapshot"
 )
 
 // ParseAt reads a point in a topic: "" or now, an offset (1234), a source position (0/16B3748), a time (RFC 3339, or

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
+	"github.com/rowtrail/rowtrail/snapshot"
 )
 
 var (

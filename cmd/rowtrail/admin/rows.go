@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
+	"github.com/rowtrail/rowtrail/snapshot"
 )
 
 const (
@@ -59,9 +59,22 @@ func (s *Server) parse(w http.ResponseWriter, r *http.Request) (query, bool) {
 	case errors.Is(err, errKeySyntax) || errors.Is(err, errKeyParts):
 		fail(w, http.StatusBadRequest, err.Error())
 	case err != nil:
-		fail(w, http.StatusInternalServerError, err.Error())
+		failQuery(w, q, err)
 	}
 	return q, err == nil
+}
+
+// failQuery tells a question that cannot be answered from a node that cannot answer now.
+func failQuery(w http.ResponseWriter, q query, err error) {
+	switch {
+	case errors.Is(err, snapshot.ErrUnknownTopic), errors.Is(err, snapshot.ErrNotReady), errors.Is(err, snapshot.ErrClosed):
+		w.Header().Set("Retry-After", "1")
+		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%s cannot be read yet: %v", q.topic, err))
+	case errors.Is(err, snapshot.ErrNoPosition), errors.Is(err, snapshot.ErrAt):
+		fail(w, http.StatusBadRequest, err.Error())
+	default:
+		fail(w, http.StatusInternalServerError, err.Error())
+	}
 }
 
 // latest answers for one key: the row as of a point, 404 when it did not exist or was deleted then.
@@ -73,7 +86,7 @@ func (s *Server) latest(w http.ResponseWriter, r *http.Request) {
 	row, found, err := s.opts.Views.Latest(r.Context(), q.topic, q.key, q.at)
 	switch {
 	case err != nil:
-		fail(w, http.StatusInternalServerError, err.Error())
+		failQuery(w, q, err)
 	case !found:
 		fail(w, http.StatusNotFound, fmt.Sprintf("no row with key %s in %s then", q.key, q.topic))
 	case row.Deleted:
@@ -155,7 +168,7 @@ func (s *stream) close(err error) {
 		err = nil
 	}
 	if err != nil && s.count == 0 {
-		fail(s.w, http.StatusInternalServerError, err.Error())
+		failQuery(s.w, s.q, err)
 		return
 	}
 	if s.count == 0 {

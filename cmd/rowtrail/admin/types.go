@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
+	"github.com/rowtrail/rowtrail/snapshot"
 )
 
 // Topic is one topic of the catalogue.

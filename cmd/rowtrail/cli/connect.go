@@ -127,7 +127,7 @@ func (a *app) get(ctx context.Context, query url.Values, path ...string) (*http.
 	if answer.StatusCode == http.StatusOK {
 		return answer, nil
 	}
-	defer answer.Body.Close()
+	defer closing(answer)
 	var body admin.Failure
 	if json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&body) != nil || body.Error == "" {
 		return nil, unreachable("what answers at http://%s is no rowtrail (%s); name its HTTP listener with --http", address, answer.Status)
@@ -141,13 +141,16 @@ func (a *app) get(ctx context.Context, query url.Values, path ...string) (*http.
 	return nil, errors.New(body.Error)
 }
 
+// closing ends an answer; a failed end of reading is no news.
+func closing(answer *http.Response) { _ = answer.Body.Close() }
+
 // ask reads a whole answer into v.
 func (a *app) ask(ctx context.Context, v any, path ...string) error {
 	answer, err := a.get(ctx, nil, path...)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
+	defer closing(answer)
 	if err := json.NewDecoder(answer.Body).Decode(v); err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}

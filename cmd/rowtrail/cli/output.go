@@ -46,7 +46,7 @@ func (t *table) row(cells ...any) {
 			texts[i] = "-"
 		}
 	}
-	fmt.Fprintln(t.w, strings.Join(texts, "\t")) // errors stay in the writer until flush
+	_, _ = fmt.Fprintln(t.w, strings.Join(texts, "\t")) // an error stays in the writer until flush
 }
 
 func (t *table) flush() error {

@@ -39,7 +39,7 @@ func command(args ...string) *exec.Cmd {
 type node struct {
 	cmd         *exec.Cmd
 	Kafka, HTTP string
-	stderr      bytes.Buffer
+	logFile     string // standard error
 	done        chan struct{}
 }
 
@@ -47,7 +47,13 @@ func serveNode(t *testing.T, dir, more string) *node {
 	t.Helper()
 	file := write(t, fmt.Sprintf("node: {data_dir: %q, min_free_bytes: 1MiB}\nlisten: {kafka: \"127.0.0.1:0\", http: \"127.0.0.1:0\", pprof: true}\n%s", dir, more))
 	n := &node{cmd: command("serve", "-c", file, "-o", "json"), done: make(chan struct{})}
-	n.cmd.Stderr = &n.stderr
+	n.logFile = filepath.Join(t.TempDir(), "stderr")
+	errs, err := os.Create(n.logFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer errs.Close() //nolint:errcheck // the child has its own
+	n.cmd.Stderr = errs
 	out, err := n.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -75,12 +81,22 @@ func serveNode(t *testing.T, dir, more string) *node {
 	case line := <-first:
 		if err := json.Unmarshal([]byte(line), n); err != nil {
 			<-n.done
-			t.Fatalf("serve said %q: %v\n%s", line, err, n.stderr.String())
+			t.Fatalf("serve said %q: %v\n%s", line, err, n.log(t))
 		}
 	case <-time.After(30 * time.Second):
 		t.Fatal("serve said nothing for 30 s")
 	}
 	return n
+}
+
+// log is what the node wrote to standard error so far.
+func (n *node) log(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(n.logFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func (n *node) signal(t *testing.T, s os.Signal) {
@@ -130,8 +146,8 @@ func TestStopsGracefullyAndKeepsWhatItHas(t *testing.T) {
 		if s == syscall.SIGKILL {
 			continue
 		}
-		if code != ExitOK || !strings.Contains(n.stderr.String(), `"msg":"stopped"`) {
-			t.Errorf("%s: exit %d\n%s", s, code, n.stderr.String())
+		if code != ExitOK || !strings.Contains(n.log(t), `"msg":"stopped"`) {
+			t.Errorf("%s: exit %d\n%s", s, code, n.log(t))
 		}
 	}
 }
@@ -153,12 +169,12 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	n.signal(t, syscall.SIGTERM)
 	select {
 	case <-n.done:
-		t.Fatalf("did not wait for the request\n%s", n.stderr.String())
+		t.Fatalf("did not wait for the request\n%s", n.log(t))
 	case <-time.After(time.Second):
 	}
 	n.signal(t, syscall.SIGTERM)
-	if code := n.exit(t, 5*time.Second); code != ExitError || !strings.Contains(n.stderr.String(), "second signal (terminated): stopped at once; nothing acknowledged is lost") {
-		t.Errorf("exit %d\n%s", code, n.stderr.String())
+	if code := n.exit(t, 5*time.Second); code != ExitError || !strings.Contains(n.log(t), "second signal (terminated): stopped at once; nothing acknowledged is lost") {
+		t.Errorf("exit %d\n%s", code, n.log(t))
 	}
 }
 

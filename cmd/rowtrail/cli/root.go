@@ -80,7 +80,7 @@ func Run(args []string, stdout, stderr io.Writer, linked string) int {
 		if problems := (configs.Problems)(nil); !errors.As(err, &problems) { // those begin with their file
 			text = "rowtrail: " + text
 		}
-		fmt.Fprintln(stderr, text)
+		_, _ = fmt.Fprintln(stderr, text) // nowhere else to say it
 	}
 	return code
 }

@@ -81,7 +81,7 @@ func (a *app) rows(cmd *cobra.Command, f *rowFlags, single bool, path []string) 
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
+	defer closing(answer)
 	if a.json() {
 		return stream(answer, func(line []byte) error {
 			_, err := fmt.Fprintf(a.out, "%s\n", line)

@@ -15,10 +15,10 @@ import (
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
-	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
 	"github.com/rowtrail/rowtrail/configs"
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker"
+	"github.com/rowtrail/rowtrail/snapshot"
 )
 
 // Options of a Daemon that are not in its file.
@@ -128,6 +128,8 @@ func explainOpen(dir string, err error) error {
 	switch {
 	case errors.Is(err, log.ErrLocked), errors.Is(err, log.ErrFormat):
 		return fmt.Errorf("open node.data_dir: %w", err)
+	case errors.Is(err, log.ErrDiskFull):
+		return fmt.Errorf("open node.data_dir: %w; free space there, or lower node.min_free_bytes", err)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("open node.data_dir %s: %w; make it readable and writable for this user", dir, err)
 	}
@@ -166,7 +168,7 @@ func (d *Daemon) diskSpace() (total, usable int64) {
 	if err := syscall.Statfs(d.cfg.Node.DataDir, &fs); err != nil {
 		return 0, 0
 	}
-	block := int64(fs.Bsize)
+	block := fs.Bsize
 	return int64(fs.Blocks) * block, int64(fs.Bavail) * block //nolint:gosec // sizes of a file system
 }
 
@@ -223,7 +225,7 @@ func (d *Daemon) stop(ctx context.Context) error {
 	}
 	for _, l := range []net.Listener{d.kafka, d.http} {
 		if l != nil {
-			l.Close() // closed by its server already when that had started
+			_ = l.Close() // its server has closed it already, if it had started
 		}
 	}
 	errs = append(errs, waitFor(ctx, &d.serversWG, "listeners"))

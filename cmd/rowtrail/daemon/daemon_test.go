@@ -124,8 +124,8 @@ func TestNodeServesAndComesBack(t *testing.T) {
 			status, body := get(t, d, "/v1/state/users/1")
 			return status == 200 && strings.Contains(body, `"value":{"name":"b"}`), body
 		})
-		if status, body := get(t, d, fmt.Sprintf("/v1/state/users/1?at=%d", second)); status != 200 || !strings.Contains(body, `{"name":"a"}`) {
-			t.Errorf("state as of offset %d: %d %s", second, status, body)
+		if status, body := get(t, d, fmt.Sprintf("/v1/state/users/1?at=%d", first)); status != 200 || !strings.Contains(body, `{"name":"a"}`) {
+			t.Errorf("state as of offset %d: %d %s", first, status, body)
 		}
 		_, body := get(t, d, "/v1/history/users/1")
 		var offsets []int64
@@ -230,4 +230,47 @@ func TestFailedNeighbours(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	produce(t, d, "alive", "k", "v")
+}
+
+// TestDiskNearlyFull: below the watermark writes are refused and said to be, reads go on, and with space writes resume.
+func TestDiskNearlyFull(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, parse(t, dir, ""))
+	produce(t, d, "things", `{"id":1}`, `"v"`)
+	stop(t, d)
+
+	cfg := parse(t, dir, "")
+	cfg.Node.MinFreeBytes = 1 << 60
+	if _, err := Start(context.Background(), cfg, Options{}); err == nil || !strings.HasSuffix(err.Error(), "; free space there, or lower node.min_free_bytes") {
+		t.Errorf("starts on a disk with no space at all: %v", err)
+	}
+	_, free := d.diskSpace()
+	cfg.Node.MinFreeBytes = configs.Size(2 * free)
+	d = start(t, cfg)
+	client, err := kgo.NewClient(kgo.SeedBrokers(d.KafkaAddress()), kgo.RecordDeliveryTimeout(2*time.Second), kgo.RecordRetries(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := client.ProduceSync(ctx, &kgo.Record{Topic: "things", Key: []byte("k"), Value: []byte("v")}).FirstErr(); err == nil {
+		t.Error("a write is accepted below the watermark")
+	}
+	if status, body := get(t, d, "/readyz"); status != 503 || !strings.Contains(body, "writes are refused: data directory is below its free space watermark") || !strings.Contains(body, "free space or lower retention") {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+	reading, cancelRead := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancelRead()
+	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{"things": {0: kgo.NewOffset().AtStart()}})
+	if got := client.PollFetches(reading); got.NumRecords() != 1 || got.Err() != nil {
+		t.Errorf("read %d records, %v", got.NumRecords(), got.Err())
+	}
+	stop(t, d)
+
+	d = start(t, parse(t, dir, ""))
+	produce(t, d, "things", `{"id":2}`, `"v"`)
+	if status, body := get(t, d, "/readyz"); status != 200 {
+		t.Errorf("readyz: %d %s", status, body)
+	}
 }

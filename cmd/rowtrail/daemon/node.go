@@ -86,7 +86,7 @@ func (d *Daemon) NotReady() []string {
 	}
 	if d.store != nil {
 		if err := d.store.Writable(); err != nil {
-			reasons = append(reasons, fmt.Sprintf("writes are refused: %v; free space on the file system of %s", err, d.cfg.Node.DataDir))
+			reasons = append(reasons, fmt.Sprintf("writes are refused: %v", err))
 		}
 	}
 	return reasons

@@ -40,11 +40,11 @@ func (r *runner) fail(err error) {
 	r.failure, r.since = err, time.Now()
 }
 
-// failed returns why the runner ended for good.
-func (r *runner) failed() (error, time.Time) {
+// failed returns since when the runner has ended for good, and why.
+func (r *runner) failed() (time.Time, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.failure, r.since
+	return r.since, r.failure
 }
 
 // buildPlanes makes connectors and sinks; one that cannot be made is listed as failed.
@@ -113,7 +113,7 @@ func (d *Daemon) newSink(s *configs.Sink) *runner {
 
 // run keeps a failure, a panic too, with the one that failed: its neighbours and the node go on.
 func (d *Daemon) run(ctx context.Context, r *runner) {
-	if err, _ := r.failed(); err != nil {
+	if _, err := r.failed(); err != nil {
 		d.logger.Error(r.role+" cannot start", r.role, r.name, "error", err)
 		return
 	}
@@ -140,7 +140,7 @@ func (r *runner) connectorStatus() connectors.Status {
 	if r.connector != nil {
 		s = r.connector.Status()
 	}
-	if err, since := r.failed(); err != nil && s.State != connectors.StateFailed {
+	if since, err := r.failed(); err != nil && s.State != connectors.StateFailed {
 		s.State, s.Error, s.Since = connectors.StateFailed, err.Error(), since
 	}
 	return s
@@ -151,7 +151,7 @@ func (r *runner) sinkStatus() sink.Status {
 	if r.sink != nil {
 		s = r.sink.Status()
 	}
-	if err, since := r.failed(); err != nil && s.State != connectors.StateFailed {
+	if since, err := r.failed(); err != nil && s.State != connectors.StateFailed {
 		s.State, s.Error, s.Since = connectors.StateFailed, err.Error(), since
 	}
 	return s

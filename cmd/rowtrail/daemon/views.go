@@ -3,9 +3,13 @@ package daemon
 import (
 	"fmt"
 	"path/filepath"
+	"time"
 
-	"github.com/rowtrail/rowtrail/cmd/rowtrail/internal/views"
+	"github.com/rowtrail/rowtrail/snapshot"
 )
+
+// replicaRetry is how soon a partition that is not open yet is looked for again.
+const replicaRetry = 20 * time.Millisecond
 
 func (d *Daemon) startViews() error {
 	views, err := snapshot.Open(filepath.Join(d.cfg.Node.DataDir, "views"), snapshot.Options{Logger: d.logger.With("part", "views")})
@@ -14,20 +18,7 @@ func (d *Daemon) startViews() error {
 			filepath.Join(d.cfg.Node.DataDir, "views"))
 	}
 	d.views = views
-	followed := map[string]int{}
-	changed := d.node.CatalogChanged()
-	d.follow(followed)
-	d.viewsWG.Go(func() {
-		for {
-			select {
-			case <-d.ctx.Done():
-				return
-			case <-changed:
-			}
-			changed = d.node.CatalogChanged() // before reading it, so that no change falls between
-			d.follow(followed)
-		}
-	})
+	d.viewsWG.Go(d.followCatalog)
 	d.viewsWG.Go(func() {
 		if err := views.Run(d.ctx); err != nil && d.ctx.Err() == nil {
 			// Invariant 8: views are folds of the log; without them the log still serves.
@@ -37,25 +28,60 @@ func (d *Daemon) startViews() error {
 	return nil
 }
 
-// follow hands the views every partition of every topic that people may ask about, and takes back deleted topics.
-func (d *Daemon) follow(followed map[string]int) {
+// followedTopic is what the views have been given of a topic.
+type followedTopic struct {
+	id         [16]byte
+	partitions int
+}
+
+// followCatalog keeps the views in step with the topics. A new topic is in the catalogue a moment before its partitions are
+// open on this node, so what is missing is looked for again.
+func (d *Daemon) followCatalog() {
+	followed := map[string]followedTopic{}
+	retry := time.NewTimer(replicaRetry)
+	defer retry.Stop()
+	for {
+		changed := d.node.CatalogChanged() // before reading the catalogue, so that no change falls between
+		if complete := d.follow(followed); !complete {
+			retry.Reset(replicaRetry)
+		}
+		select {
+		case <-d.ctx.Done():
+			return
+		case <-changed:
+		case <-retry.C:
+		}
+	}
+}
+
+// follow hands the views every partition of every topic that people may ask about, and takes back deleted topics. It is
+// false when a partition is not open here yet.
+func (d *Daemon) follow(followed map[string]followedTopic) (complete bool) {
+	complete = true
 	catalog := d.node.Catalog()
 	for name, topic := range catalog.Topics {
-		if topic.Internal || followed[name] == len(topic.Partitions) {
+		now := followedTopic{topic.ID, len(topic.Partitions)}
+		before, known := followed[name]
+		if topic.Internal || before == now {
 			continue
+		}
+		if known && before.id != now.id { // deleted and made anew since
+			d.views.Forget(name)
+			delete(followed, name)
 		}
 		parts := make([]snapshot.Source, 0, len(topic.Partitions))
 		for p := range topic.Partitions {
 			replica, err := d.node.Replica(name, int32(p)) //nolint:gosec // a partition number
 			if err != nil {
-				d.logger.Debug("partition is not here yet", "topic", name, "partition", p, "error", err)
-				break // a later change of the catalogue brings it
+				d.logger.Debug("partition is not open yet", "topic", name, "partition", p, "error", err)
+				complete = false
+				break
 			}
 			parts = append(parts, replica.Log())
 		}
 		if len(parts) == len(topic.Partitions) {
 			d.views.Follow(name, parts)
-			followed[name] = len(parts)
+			followed[name] = now
 		}
 	}
 	for name := range followed {
@@ -64,4 +90,5 @@ func (d *Daemon) follow(followed map[string]int) {
 			delete(followed, name)
 		}
 	}
+	return complete
 }
