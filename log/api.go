@@ -57,6 +57,7 @@ type Mutation struct {
 // Isolation is what a reader may see.
 type Isolation int8
 
+// The isolation levels of the Kafka protocol.
 const (
 	ReadUncommitted Isolation = iota // up to the high watermark
 	ReadCommitted                    // up to the last stable offset

@@ -8,6 +8,8 @@ const (
 	checkpointEntries = 8192
 	checkpointBytes   = 64 << 20
 	tailEntries       = 64 << 10 // of all partitions
+	// checkpointShare keeps a large checkpoint (many producers) from being written for every few entries.
+	checkpointShare = 8
 )
 
 // checkpointState counts what was applied since the partition's last checkpoint.
@@ -23,7 +25,7 @@ func (c *checkpointState) note(size int64) {
 }
 
 func (c *checkpointState) due() bool {
-	return c.entries >= checkpointEntries || c.bytes >= checkpointBytes
+	return c.bytes >= checkpointBytes || c.entries >= checkpointEntries && c.bytes >= checkpointShare*c.size
 }
 
 // markDue makes the next Commit look at p. p.mu may be held.
@@ -37,12 +39,12 @@ func (s *Store) markDue(p *Partition) {
 // index at what the fold has applied: without the checkpoint, that far the entries may be applied again on opening.
 func (c *commit) addCheckpoint(p *Partition) error {
 	p.mu.RLock()
-	fold := p.fold.encode(nil)
+	fold := p.fold.encode()
 	var base []byte
 	moved := p.retire.moved
 	if moved > 0 {
 		b := p.fold.base()
-		base = b.encode(nil)
+		base = b.encode()
 	}
 	hard := p.hard
 	if v := c.views[p.id]; v != nil && v.hard != nil {
@@ -98,7 +100,7 @@ func (s *Store) checkpointAll() error {
 		if !moved {
 			continue
 		}
-		if err := c.reserve(checkpointCost, 0); err != nil {
+		if err := c.reserve(checkpointCost); err != nil {
 			return err
 		}
 		if err := c.addCheckpoint(p); err != nil {

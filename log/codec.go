@@ -10,13 +10,12 @@ import (
 // it is rebuilt; in a horizon it cannot be, so a new version has to read the old one.
 const foldVersion = 1
 
-//nolint:gochecknoglobals // immutable table
+// castagnoli is the checksum's polynomial table.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode appends the fold; equal folds have equal bytes.
-func (s *fold) encode(dst []byte) []byte {
-	at := len(dst)
-	e := encoder{append(dst, foldVersion)}
+// encode returns the fold's bytes; equal folds have equal bytes.
+func (s *fold) encode() []byte {
+	e := encoder{[]byte{foldVersion}}
 	e.u(s.horizon.first, s.horizon.prevTerm)
 	e.i(s.horizon.base, s.horizon.logStart)
 	e.u(s.applied)
@@ -53,7 +52,7 @@ func (s *fold) encode(dst []byte) []byte {
 	for _, a := range s.txns.aborted {
 		e.i(a.ProducerID, a.FirstOffset, a.LastOffset)
 	}
-	return binary.BigEndian.AppendUint32(e.b, crc32.Checksum(e.b[at:], castagnoli))
+	return binary.BigEndian.AppendUint32(e.b, crc32.Checksum(e.b, castagnoli))
 }
 
 // decodeFold is encode's inverse.

@@ -144,14 +144,23 @@ func (c *commit) view(id GroupID) (*view, error) {
 const riderShare = 8
 
 // reserve makes room in the transaction for a write of the given cost, flushing what is gathered when it is full.
-func (c *commit) reserve(cost int64, payload int) error {
-	full := c.size+cost > c.maxSize-c.maxSize/riderShare || c.count+1 > c.maxCount-c.maxCount/riderShare
-	if full || c.entries > 0 && (c.payload+int64(payload) > MaxCommitBytes || c.entries == MaxCommitEntries) {
-		if err := c.flush(); err != nil {
-			return err
-		}
+func (c *commit) reserve(cost int64) error {
+	if c.size+cost > c.maxSize-c.maxSize/riderShare || c.count+1 > c.maxCount-c.maxCount/riderShare {
+		return c.flush()
 	}
 	return nil
+}
+
+// reserveEntry is reserve for an entry, which also counts against the bounds of a Commit.
+func (c *commit) reserveEntry(size int) error {
+	if c.entries > 0 && (c.payload+int64(size) > MaxCommitBytes || c.entries == MaxCommitEntries) {
+		return c.flush()
+	}
+	cost := int64(logKeyLen + entryOverhead + pointerSize)
+	if size < valueThreshold {
+		cost = int64(logKeyLen + entryOverhead + size)
+	}
+	return c.reserve(cost)
 }
 
 func writeCost(key, value []byte) int64 {
@@ -190,7 +199,7 @@ func (c *commit) add(m *Mutation) error {
 	}
 	if m.HardState != nil {
 		key, value := groupKey(spaceHardState, m.Group), encodeHardState(*m.HardState)
-		if err := c.reserve(writeCost(key, value), 0); err != nil {
+		if err := c.reserve(writeCost(key, value)); err != nil {
 			return err
 		}
 		if v, err = c.view(m.Group); err != nil {
@@ -222,11 +231,7 @@ func (c *commit) append(id GroupID, e *Entry) error {
 	if len(e.Data) > MaxBatchBytes {
 		return fmt.Errorf("entry %d: %w: %d bytes", e.Index, ErrTooLarge, len(e.Data))
 	}
-	cost := int64(logKeyLen) + entryOverhead + pointerSize
-	if len(e.Data) < valueThreshold {
-		cost = int64(logKeyLen) + entryOverhead + int64(len(e.Data))
-	}
-	if err := c.reserve(cost, len(e.Data)); err != nil {
+	if err := c.reserveEntry(len(e.Data)); err != nil {
 		return err
 	}
 	v, err := c.view(id)
@@ -265,7 +270,7 @@ func (c *commit) truncate(id GroupID, from uint64) error {
 	}
 	for i := len(gone) - 1; i >= 0; i-- {
 		key := logKey(id, &gone[i])
-		if err := c.reserve(writeCost(key, nil), 0); err != nil {
+		if err := c.reserve(writeCost(key, nil)); err != nil {
 			return err
 		}
 		if v, err = c.view(id); err != nil {

@@ -51,15 +51,7 @@ func lockDir(path string) (*os.File, error) {
 		return nil, fmt.Errorf("open lock file: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer f.Close()
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("lock data directory %s: %w", path, err)
-		}
-		owner := "another process"
-		if b, err := io.ReadAll(io.LimitReader(f, 32)); err == nil && len(b) > 0 {
-			owner = "process " + strings.TrimSpace(string(b))
-		}
-		return nil, fmt.Errorf("%w: %s is open in %s; stop it or choose another data directory", ErrLocked, path, owner)
+		return nil, errors.Join(lockError(path, f, err), f.Close())
 	}
 	if err := f.Truncate(0); err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
@@ -69,6 +61,18 @@ func lockDir(path string) (*os.File, error) {
 	}
 	// The process id only helps whoever finds the directory locked; the lock holds without it, on a full disk too.
 	return f, nil
+}
+
+// lockError names who holds the lock, if that is known.
+func lockError(path string, f *os.File, err error) error {
+	if !errors.Is(err, syscall.EWOULDBLOCK) {
+		return fmt.Errorf("lock data directory %s: %w", path, err)
+	}
+	owner := "another process"
+	if b, err := io.ReadAll(io.LimitReader(f, 32)); err == nil && len(b) > 0 {
+		owner = "process " + strings.TrimSpace(string(b))
+	}
+	return fmt.Errorf("%w: %s is open in %s; stop it or choose another data directory", ErrLocked, path, owner)
 }
 
 func (d *dataDir) checkFormat() error {

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"flag"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -17,6 +18,10 @@ import (
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(killDirEnv); dir != "" {
 		runChild(dir)
+	}
+	// Each check opens real databases several times; -rapid.checks on the command line wins.
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		panic(err)
 	}
 	// glog's daemon is started by a package that Badger imports and cannot be stopped.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon"),
@@ -69,11 +74,21 @@ func payload(n int) []byte {
 	return b
 }
 
-// batchOf builds a batch of one record of about size bytes.
+// batchOf builds a batch of one record that has exactly size bytes, but for the few sizes that no record has.
 func batchOf(size int, ts int64) []byte {
 	var b record.Builder
-	b.Append(ts, nil, payload(max(size-record.HeaderLen-12, 1)))
-	return b.Build(nil)
+	for value := size - record.HeaderLen; ; {
+		b.Append(ts, nil, payload(value))
+		batch := b.Build(nil)
+		switch over := len(batch) - size; {
+		case value == 0:
+			panic("too small for a batch")
+		case over <= 0:
+			return batch
+		default:
+			value -= over
+		}
+	}
 }
 
 // appendAll stages, commits and applies batches as a single-voter leader of term 1 would.

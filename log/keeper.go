@@ -3,6 +3,7 @@ package log
 import (
 	"encoding/binary"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ const (
 type keeper struct {
 	s       *Store
 	quit    chan struct{}
+	once    sync.Once
 	done    chan struct{}
 	retired atomic.Int64 // bytes deleted and not yet asked back
 	tries   int
@@ -36,7 +38,7 @@ func startKeeper(s *Store) *keeper {
 }
 
 func (k *keeper) stop() {
-	close(k.quit)
+	k.once.Do(func() { close(k.quit) })
 	<-k.done
 }
 

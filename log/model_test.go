@@ -534,7 +534,7 @@ func (m *modelTest) checkpoint(rt *rapid.T) {
 
 // rebuild deletes the checkpoint and compares the fold that opening makes without it (invariant 8).
 func (m *modelTest) rebuild(rt *rapid.T) {
-	want := m.p.fold.encode(nil)
+	want := m.p.fold.encode()
 	hasCheckpoint := rapid.Bool().Draw(rt, "checkpoint first")
 	if hasCheckpoint {
 		m.checkpoint(rt)
@@ -550,7 +550,7 @@ func (m *modelTest) rebuild(rt *rapid.T) {
 		rt.Fatal(err)
 	}
 	m.open()
-	if got := m.p.fold.encode(nil); !bytes.Equal(got, want) {
+	if got := m.p.fold.encode(); !bytes.Equal(got, want) {
 		rt.Fatalf("rebuilt fold differs:\n%+v\n%+v", m.p.fold, mustDecode(rt, want))
 	}
 }

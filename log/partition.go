@@ -44,10 +44,11 @@ type storedLog struct {
 
 // ---- Raft side ----
 
-// HardState, FirstIndex, LastIndex, AppliedIndex and Term back raft.Storage. Invariant:
-// FirstIndex-1 <= AppliedIndex <= LastIndex.
+// HardState returns Raft's durable vote. Its Commit covers what a checkpoint has applied, so Raft may start from
+// AppliedIndex.
 //
-// HardState's Commit covers what a checkpoint has applied, so Raft may start from AppliedIndex.
+// It backs raft.Storage together with FirstIndex, LastIndex, Term and Entries. Invariant:
+// FirstIndex-1 <= AppliedIndex <= LastIndex.
 func (p *Partition) HardState() HardState {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

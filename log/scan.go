@@ -11,7 +11,6 @@ type logIterator struct {
 	id   GroupID
 	it   *badger.Iterator
 	meta entryMeta // of the current entry
-	key  []byte    // seek buffer
 }
 
 func newLogIterator(txn *badger.Txn, id GroupID) logIterator {

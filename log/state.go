@@ -1,7 +1,5 @@
 package log
 
-import "time"
-
 // Config is what a topic's configuration means to its partitions. Zero values: no limit. Where cleanup.policy does not
 // include delete, both retention limits are -1.
 type Config struct {
@@ -81,48 +79,4 @@ func (p *Partition) Bytes() int64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.fold.bytes
-}
-
-// producerIdle is how long a producer without an open transaction is remembered after its last batch.
-const producerIdle = 24 * time.Hour
-
-// idleProducers knows since when each producer has been idle. It counts from when this process saw the batch, not by
-// the batch's timestamp, which is the client's to choose; a restart starts the count again.
-type idleProducers struct {
-	active map[int64]struct{} // seen since the last sweep
-	since  map[int64]time.Time
-	swept  time.Time
-}
-
-const sweepEvery = 10 * time.Minute
-
-func (s *idleProducers) seen(id int64) {
-	if s.active == nil {
-		s.active = map[int64]struct{}{}
-	}
-	s.active[id] = struct{}{}
-}
-
-// sweep forgets the producers that have been idle for too long, never one with an open transaction or with batches
-// that are not applied yet.
-func (s *idleProducers) sweep(now time.Time, t producerTable, ahead map[int64]*aheadProducer) {
-	if now.Sub(s.swept) < sweepEvery {
-		return
-	}
-	s.swept = now
-	if s.since == nil {
-		s.since = map[int64]time.Time{}
-	}
-	for id, p := range t {
-		_, active := s.active[id]
-		from, known := s.since[id]
-		switch {
-		case active || !known || p.txnFirst >= 0 || ahead[id] != nil:
-			s.since[id] = now
-		case now.Sub(from) >= producerIdle:
-			delete(t, id)
-			delete(s.since, id)
-		}
-	}
-	clear(s.active)
 }

@@ -41,7 +41,7 @@ const NoProducer int64 = -1
 // ErrCorrupt says that bytes are not the record batch that they should be.
 var ErrCorrupt = errors.New("corrupt record batch")
 
-//nolint:gochecknoglobals // immutable table
+// castagnoli is the checksum's polynomial table.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Header is the fixed part of a batch.

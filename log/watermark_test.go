@@ -1,0 +1,118 @@
+package log
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestWatermark(t *testing.T) {
+	free := int64(1000)
+	w := newWatermark("/data", 800)
+	w.statfs = func(string) (int64, error) { return free, nil }
+	for _, c := range []struct {
+		free              int64
+		changed, writable bool
+	}{{1000, true, true}, {900, false, true}, {799, true, false}, {100, false, false}, {800, true, true}} {
+		free = c.free
+		changed, err := w.check()
+		if err != nil || changed != c.changed || (w.err() == nil) != c.writable {
+			t.Fatalf("%+v: changed %v, %v, %v", c, changed, err, w.err())
+		}
+		if w.err() != nil && !errors.Is(w.err(), ErrDiskFull) {
+			t.Fatal(w.err())
+		}
+	}
+	if !w.room(700) || w.room(701) {
+		t.Fatal("the floor is an eighth of the watermark")
+	}
+	if w.grew(checkSpaceEvery-1) || !w.grew(1) {
+		t.Fatal("a check is due after checkSpaceEvery bytes")
+	}
+}
+
+// TestDiskFull fills a small file system: appends stop with ErrDiskFull before the disk is full, reads go on, retention
+// frees space, and appends resume by themselves.
+func TestDiskFull(t *testing.T) {
+	const diskMiB, minFree, size = 192, 64 << 20, 256 << 10
+	dir := filepath.Join(t.TempDir(), "disk")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mounted := exec.Command("mount", "-t", "tmpfs", "-o", "size=192m", "tmpfs", dir).Run() == nil
+	simulated := int64(diskMiB << 20)
+	if mounted {
+		t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+	} else {
+		t.Log("tmpfs cannot be mounted here: the free space is computed from what the directory occupies")
+	}
+	s := mustOpen(t, dir, Options{MinFreeBytes: minFree})
+	if !mounted {
+		s.commitMu.Lock()
+		s.space.statfs = func(string) (int64, error) {
+			used, _ := diskUse(t, dir)
+			return simulated - used, nil
+		}
+		s.commitMu.Unlock()
+	}
+	p := mustPartition(t, s, 1)
+	template := batchOf(size, 1)
+	appendOne := func() error {
+		b := slices.Clone(template)
+		if _, err := p.Stage(1, b, time.Now()); err != nil {
+			return err
+		}
+		es := []Entry{{Index: p.LastIndex() + 1, Term: 1, Data: b}}
+		if err := s.Commit([]Mutation{{Group: 1, Entries: es}}); err != nil {
+			return err
+		}
+		p.Apply(es)
+		return nil
+	}
+	var err error
+	n := 0
+	for ; err == nil && n < 4*diskMiB; n++ {
+		err = appendOne()
+	}
+	if !errors.Is(err, ErrDiskFull) || !errors.Is(s.Writable(), ErrDiskFull) {
+		t.Fatalf("after %d batches: %v", n, err)
+	}
+	full := p.Marks()
+	if got := readAll(t, p, 0, 1<<20, ReadUncommitted); len(got) != int(full.HighWatermark)*len(template) {
+		t.Fatalf("%d bytes are readable", len(got))
+	}
+	// What ends a transaction, and Raft's own entries, still go in.
+	meta := []Entry{{Index: p.LastIndex() + 1, Term: 1, Type: EntryMeta}}
+	if err := s.Commit([]Mutation{{Group: 1, Entries: meta, HardState: &HardState{Term: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	p.Apply(meta)
+	p.SetConfig(Config{RetentionBytes: 16 << 20})
+	p.Retain(time.Now())
+	deadline := time.Now().Add(30 * time.Second)
+	for s.Writable() != nil {
+		if time.Now().After(deadline) {
+			t.Fatalf("no space came back: %+v", s.Stats())
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := appendOne(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, dir, Options{MinFreeBytes: minFree})
+	p = mustPartition(t, s, 1)
+	replay(p)
+	if got := p.Marks().HighWatermark; got != full.HighWatermark+1 {
+		t.Fatalf("high watermark %d, expected %d", got, full.HighWatermark+1)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
