@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // idle is what a task does before it waits for records: commit, follow with the group's offsets, and look after what
@@ -18,6 +19,7 @@ func (t *task) idle(ctx context.Context) error {
 			return err
 		}
 	}
+	t.groupDirty = t.groupFailed.Swap(false) || t.groupDirty
 	if t.groupDirty && time.Since(t.lastGroup) >= groupInterval {
 		t.commitGroup(ctx)
 	}
@@ -144,7 +146,9 @@ func (t *task) commitGroup(ctx context.Context) {
 	for topic, book := range t.books {
 		set(topic, 0, book.fetched)
 	}
-	t.client.CommitOffsets(ctx, commit, nil)
+	t.client.CommitOffsets(ctx, commit, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, _ *kmsg.OffsetCommitResponse, err error) {
+		t.groupFailed.Store(err != nil)
+	})
 }
 
 // oldest is when the oldest record that is not committed was written.

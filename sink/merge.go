@@ -304,7 +304,13 @@ func (m *merger) next() (step, error) {
 	if best.left == 0 {
 		m.drop(best)
 	}
-	return step{stepEvent, q, m.pop(q)}, nil
+	st := step{stepEvent, q, m.pop(q)}
+	if st.entry.truncate { // its copies in the table's other partitions have passed
+		for _, other := range best.queues {
+			m.settleTop(other)
+		}
+	}
+	return st, nil
 }
 
 func (m *merger) drop(t *topicState) {

@@ -306,8 +306,14 @@ func TestMergeAppliesSourceOrder(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(t, "restarts") {
 			applied = newMachine(w, w.topics, s).run(t, rapid.IntRange(0, 40).Draw(t, "steps"), s, applied)
 		}
-		applied = newMachine(w, w.topics, s).run(t, -1, s, applied)
+		last := newMachine(w, w.topics, s)
+		applied = last.run(t, -1, s, applied)
 		w.check(t, applied)
+		for name, q := range last.queues {
+			if log := w.logs[name]; len(log) > 0 && q.next != log[len(log)-1].offset+1 {
+				t.Fatalf("%s: everything is applied, but the offset is %d of %d", name, q.next, log[len(log)-1].offset+1)
+			}
+		}
 	})
 }
 

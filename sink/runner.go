@@ -29,6 +29,7 @@ const (
 const (
 	fetchMaxBytes          = 16 << 20
 	fetchMaxPartitionBytes = 1 << 20
+	fetchMaxWait           = 250 * time.Millisecond // a partition that is resumed or new waits for the fetch under way
 )
 
 // Runner runs a sink of any type.
@@ -273,6 +274,7 @@ func (r *Runner) groupOptions(box *inbox, pl plan) []kgo.Opt {
 		kgo.OnPartitionsLost(lost),
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.FetchMaxPartitionBytes(fetchMaxPartitionBytes),
+		kgo.FetchMaxWait(fetchMaxWait),
 		kgo.SessionTimeout(sessionTimeout),
 		kgo.RebalanceTimeout(rebalanceTimeout),
 		kgo.HeartbeatInterval(heartbeat),

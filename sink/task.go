@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -51,7 +52,8 @@ type task struct {
 	offsets                   []Offset
 	lastCommit, lastGroup     time.Time
 	groupDirty                bool
-	progress                  time.Time // of the last event, boundary or fetched record
+	groupFailed               atomic.Bool // the last commit of the group's offsets; it is tried again
+	progress                  time.Time   // of the last event, boundary or fetched record
 	missingSince              time.Time
 }
 

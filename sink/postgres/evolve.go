@@ -185,7 +185,11 @@ func (e *evolver) typeOf(ctx context.Context, c *event.Column) (string, error) {
 
 // resolve asks the target for a type by name. The server prints it, so nothing of the record reaches the SQL unchecked.
 func (e *evolver) resolve(ctx context.Context, c *event.Column) (string, bool, error) {
-	rows, err := query(ctx, e.s.conn, "SELECT format_type(to_regtype($1), $2)", c.Type, strconv.Itoa(int(c.Modifier)))
+	modifier := int32(-1)
+	if strings.Contains(c.Type, "(") { // else a modifier is how values are written, not a limit of the column
+		modifier = c.Modifier
+	}
+	rows, err := query(ctx, e.s.conn, "SELECT format_type(to_regtype($1), $2)", c.Type, strconv.Itoa(int(modifier)))
 	if err != nil {
 		return "", false, fmt.Errorf("look for type %s: %w", c.Type, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -113,9 +114,9 @@ func (s *session) addTruncate(ctx context.Context, b *binding) error {
 			return err
 		}
 	}
-	for _, t := range s.truncate {
-		if t == b.table {
-			return nil
+	if slices.Contains(s.truncate, b.table) {
+		if err := s.flush(ctx); err != nil {
+			return err
 		}
 	}
 	s.truncate = append(s.truncate, b.table)

@@ -38,11 +38,15 @@ func New(c *Config, deps sink.Deps) (*sink.Runner, error) {
 	if c == nil || c.Connect == nil {
 		return nil, fmt.Errorf("create postgres sink: no configuration")
 	}
+	return sink.NewRunner(c.Settings, newTarget(c, deps), deps), nil
+}
+
+func newTarget(c *Config, deps sink.Deps) *target {
 	log := deps.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return sink.NewRunner(c.Settings, &target{c, deps, log.With("sink", c.Name)}, deps), nil
+	return &target{c, deps, log.With("sink", c.Name)}
 }
 
 // Ping connects and leaves.

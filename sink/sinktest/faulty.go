@@ -1,0 +1,72 @@
+package sinktest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/rowtrail/rowtrail/sink"
+)
+
+// errInjected stands for a lost connection.
+var errInjected = errors.New("injected: connection lost")
+
+// faulty breaks a target's connection at commits: before the target has committed, or after it has and before the sink
+// learns of it. Both look the same from outside.
+type faulty struct {
+	sink.Target
+
+	mu            sync.Mutex
+	rng           *rand.Rand
+	before, after int
+	every         int // one commit of so many fails; 0: none
+}
+
+func (f *faulty) Open(ctx context.Context) (sink.Session, error) {
+	s, err := f.Target.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &faultySession{s, f}, nil
+}
+
+// strike decides what happens to a commit.
+func (f *faulty) strike() (before, after bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.every == 0 || f.rng.IntN(f.every) != 0 {
+		return false, false
+	}
+	if f.rng.IntN(2) == 0 {
+		f.before++
+		return true, false
+	}
+	f.after++
+	return false, true
+}
+
+func (f *faulty) calm() {
+	f.mu.Lock()
+	f.every = 0
+	f.mu.Unlock()
+}
+
+type faultySession struct {
+	sink.Session
+	f *faulty
+}
+
+func (s *faultySession) Commit(ctx context.Context, offsets []sink.Offset) error {
+	before, after := s.f.strike()
+	if before {
+		return errInjected
+	}
+	if err := s.Session.Commit(ctx, offsets); err != nil {
+		return err
+	}
+	if after {
+		return errInjected
+	}
+	return nil
+}
