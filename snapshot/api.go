@@ -67,7 +67,7 @@ const (
 	// sweepShare: a pass over a partition's entries is worth it when this part of its offsets was retired.
 	sweepShare = 4
 
-	scanRows  = 2048    // read back from the log at a time
+	scanRows  = 16384   // read back from the log at a time: the more, the fewer times a batch is read
 	scanBytes = 8 << 20 // of values among them (one row may be larger)
 
 	maxInlineKey     = 1024      // longer keys are entered by their hash

@@ -53,9 +53,10 @@ func (h *hit) within(at *At) (bool, error) {
 
 // cursor walks one partition's entries.
 type cursor struct {
-	part  *partition
-	start int64 // the log start: what is below it is gone
-	it    *badger.Iterator
+	part    *partition
+	start   int64 // the log start: what is below it is gone
+	it      *badger.Iterator
+	keyPart []byte // scratch
 }
 
 // view is one consistent reading of a topic.
@@ -63,6 +64,7 @@ type view struct {
 	topic   *topic
 	txn     *badger.Txn
 	cursors []*cursor
+	least   []byte // the key that a scan has come to
 }
 
 // open catches up and fixes what the query will see. A view of an incarnation that was dropped meanwhile may miss entries,
@@ -214,11 +216,10 @@ func (v *Views) Scan(ctx context.Context, topic string, at At, fn func(Row) erro
 	defer v.release(reader)
 	win := newWindow(reader, fn)
 	for {
-		least := w.leastKey()
-		if least == nil {
+		if !w.leastKey() {
 			return win.flush(ctx)
 		}
-		h, found, err := w.take(least, &at)
+		h, found, err := w.take(w.least, &at)
 		if err != nil {
 			return fmt.Errorf("scan %s: %w", topic, err)
 		}
@@ -230,8 +231,8 @@ func (v *Views) Scan(ctx context.Context, topic string, at At, fn func(Row) erro
 	}
 }
 
-// leastKey returns the smallest record key, in its stored form, that any cursor stands on; nil at the end.
-func (w *view) leastKey() []byte {
+// leastKey finds the smallest record key, in its stored form, that any cursor stands on.
+func (w *view) leastKey() bool {
 	var least []byte
 	for _, c := range w.cursors {
 		if !c.it.Valid() {
@@ -242,13 +243,15 @@ func (w *view) leastKey() []byte {
 			least = k
 		}
 	}
-	return slices.Clone(least)
+	w.least = append(w.least[:0], least...)
+	return least != nil
 }
 
 // take finds what the cut shows of a key and moves all cursors behind it.
 func (w *view) take(key []byte, at *At) (best hit, found bool, err error) {
 	for _, c := range w.cursors {
-		keyPart := append(entryPrefix(nil, c.part.topic, c.part.number), key...)
+		keyPart := append(entryPrefix(c.keyPart[:0], c.part.topic, c.part.number), key...)
+		c.keyPart = keyPart
 		if !c.it.ValidForPrefix(keyPart) {
 			continue
 		}

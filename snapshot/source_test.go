@@ -62,7 +62,7 @@ func (s *memSource) Read(offset int64, maxBytes int, minOne bool, iso log.Isolat
 func header(batch []byte) *record.Header {
 	h, err := record.ParseHeader(batch)
 	if err != nil {
-		panic(err) //nolint:forbidigo // the test made the batch
+		panic(err)
 	}
 	return &h
 }

@@ -353,7 +353,7 @@ func TestKill(t *testing.T) {
 	want := dump(t, fresh, testTopic)
 	dir := t.TempDir()
 	prefixes := map[int64]bool{}
-	for round := range 8 {
+	for round := range 6 {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), killEnv+"="+dir)
 		child.Stderr = os.Stderr
