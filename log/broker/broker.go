@@ -8,9 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/log"
@@ -42,10 +41,11 @@ type Options struct {
 	MaxConnections  int           // open network connections. Default 4096
 	MaxRequestBytes int32         // bytes of one Produce frame. Default 100 MiB; other requests: maxSmallRequestBytes
 	InFlightBytes   int64         // bytes of requests being handled, all network connections. Default 128 MiB
-	FetchBytes      int64         // bytes of fetched records on their way to clients. Default 128 MiB
+	FetchBytes      int64         // bytes of fetched records on their way, all network connections; a response being written holds them twice. Default 128 MiB
 	MaxFetchBytes   int32         // bytes of one Fetch response. Default 55 MiB
 	IdleTimeout     time.Duration // a connection without a request is closed. Default 10 min
-	FrameTimeout    time.Duration // a begun frame or response must move on. Default 30 s
+	FrameTimeout    time.Duration // a begun frame or response must be through by then, and ...
+	MinTransferRate int64         // ... bytes per second on top. Defaults 30 s and 256 KiB/s
 }
 
 func (o Options) withDefaults() Options {
@@ -62,6 +62,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.MaxFetchBytes, 55<<20)
 	orDefault(&o.IdleTimeout, 10*time.Minute)
 	orDefault(&o.FrameTimeout, 30*time.Second)
+	orDefault(&o.MinTransferRate, 256<<10)
 	return o
 }
 
@@ -81,9 +82,10 @@ type Broker struct {
 	coordinators // groups and txns
 
 	external, internal *listenerLimits
-	fetching           *semaphore.Weighted // of Options.FetchBytes
-	buffers            sync.Pool           // *[]byte, for responses
-	readers            sync.Pool           // *record.Reader, for keys of compacted topics
+	buffers            sync.Pool // *[]byte, for responses
+	readers            sync.Pool // *record.Reader, for keys of compacted topics
+
+	requests, bytesIn, bytesOut atomic.Int64
 
 	ctx    context.Context // ends with Shutdown
 	cancel context.CancelFunc
@@ -106,9 +108,8 @@ func New(opts Options) (*Broker, error) {
 	opts = opts.withDefaults()
 	b := &Broker{
 		opts: opts, node: opts.Node, logger: opts.Logger,
-		external:  newListenerLimits(opts.MaxConnections, max(opts.InFlightBytes, int64(opts.MaxRequestBytes))),
-		internal:  newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes))),
-		fetching:  semaphore.NewWeighted(opts.FetchBytes),
+		external:  newListenerLimits(opts.MaxConnections, max(opts.InFlightBytes, int64(opts.MaxRequestBytes)), opts.FetchBytes),
+		internal:  newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes)), internalFetchBytes),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
 	}
@@ -161,6 +162,28 @@ func (b *Broker) Shutdown(ctx context.Context) error {
 		_ = c.nc.Close()
 	}
 	b.mu.Unlock()
-	<-done
-	return fmt.Errorf("shut down broker: connections were cut: %w", ctx.Err())
+	select {
+	case <-done:
+		return fmt.Errorf("shut down broker: connections were cut: %w", ctx.Err())
+	case <-time.After(cutTimeout): // a node that has halted may never answer what it was given
+		return fmt.Errorf("shut down broker: appends were never answered: %w", ctx.Err())
+	}
+}
+
+// cutTimeout is how long Shutdown waits for handlers once their connections are cut.
+const cutTimeout = 2 * time.Second
+
+// Stats are counts for metrics.
+type Stats struct {
+	Connections, InternalConnections int64 // open now
+	Requests                         int64 // since the start
+	BytesIn, BytesOut                int64 // of whole frames, since the start
+}
+
+// Stats returns counts for metrics.
+func (b *Broker) Stats() Stats {
+	return Stats{
+		Connections: b.external.conns.Load(), InternalConnections: b.internal.conns.Load(),
+		Requests: b.requests.Load(), BytesIn: b.bytesIn.Load(), BytesOut: b.bytesOut.Load(),
+	}
 }

@@ -197,7 +197,7 @@ func (c *conn) dispatch(f frame) error {
 	}
 	r := &request{
 		req: req, key: f.header.key, version: f.header.version, corr: f.header.corr,
-		clientID: clientID, host: c.host, internal: c.internal, size: len(f.body),
+		clientID: clientID, host: c.host, internal: c.internal, limits: c.limits,
 	}
 	if f.api.stage != nil {
 		return c.stage(f, r)

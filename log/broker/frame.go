@@ -22,8 +22,6 @@ const (
 	// arrives, frameGrowth times as much at a time.
 	eagerFrameBytes = 1 << 20 // bytes
 	frameGrowth     = 8
-	// minFrameRate is the slowest transfer of a frame or response that is waited for.
-	minFrameRate = 256 << 10 // bytes per second
 	// produceBytesPerElement: a Produce frame with more topics and partitions than one per so many
 	// bytes carries no records worth the memory that decoding it takes.
 	produceBytesPerElement = 16
@@ -45,7 +43,7 @@ type frame struct {
 
 // frameTime is how long a transfer of n bytes may take.
 func (b *Broker) frameTime(n int) time.Duration {
-	return b.opts.FrameTimeout + time.Duration(n)*time.Second/minFrameRate
+	return b.opts.FrameTimeout + time.Duration(n)*time.Second/time.Duration(b.opts.MinTransferRate)
 }
 
 // checkSize refuses a frame before memory is spent on it.
@@ -112,6 +110,8 @@ func (c *conn) readFrame() (frame, error) {
 		c.unreserve(f.weight)
 		return frame{}, noEOF(err)
 	}
+	c.b.requests.Add(1)
+	c.b.bytesIn.Add(int64(size) + int64(len(word)))
 	return f, nil
 }
 

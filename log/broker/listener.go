@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// maxInternalConnections and internalInFlightBytes bound the in-process clients, apart from the
-	// network's, so that no network client can starve connectors and sinks.
+	// The in-process clients have bounds of their own, so that no network client can starve connectors
+	// and sinks: connections, bytes of requests being handled, bytes of fetched records on their way.
 	maxInternalConnections = 4096
-	internalInFlightBytes  = 128 << 20 // bytes
+	internalInFlightBytes  = 128 << 20
+	internalFetchBytes     = 128 << 20
 
 	acceptBackoff = 50 * time.Millisecond // after a failed accept (out of file descriptors)
 	refusalLogGap = 10 * time.Second      // between log lines about refused connections
@@ -27,10 +28,16 @@ type listenerLimits struct {
 	conns    atomic.Int64
 	bytes    *semaphore.Weighted // bytes of requests being handled
 	maxBytes int64
+	fetching *semaphore.Weighted // bytes of fetched records on their way
+	maxFetch int64
 }
 
-func newListenerLimits(conns int, bytes int64) *listenerLimits {
-	return &listenerLimits{maxConns: int64(conns), bytes: semaphore.NewWeighted(bytes), maxBytes: bytes}
+func newListenerLimits(conns int, bytes, fetch int64) *listenerLimits {
+	return &listenerLimits{
+		maxConns: int64(conns),
+		bytes:    semaphore.NewWeighted(bytes), maxBytes: bytes,
+		fetching: semaphore.NewWeighted(fetch), maxFetch: fetch,
+	}
 }
 
 // Serve accepts connections until the listener fails or Shutdown; then it returns ErrClosed.

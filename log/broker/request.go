@@ -17,7 +17,7 @@ type request struct {
 	clientID string // "" when the client sent none
 	host     string // client's address without port, as group members report it
 	internal bool   // came through Dialer: the internal principal
-	size     int    // bytes of the frame
+	limits   *listenerLimits
 
 	release func() // called, when set, once the response is written or given up
 }

@@ -75,7 +75,8 @@ func (c *conn) write(h header, resp kmsg.Response) error {
 	}
 	buf := appendResponse((*bp)[:0], h, resp)
 	_ = c.nc.SetWriteDeadline(time.Now().Add(c.b.frameTime(len(buf))))
-	_, err := c.nc.Write(buf)
+	n, err := c.nc.Write(buf)
+	c.b.bytesOut.Add(int64(n))
 	if cap(buf) <= maxPooledResponse {
 		*bp = buf
 		c.b.buffers.Put(bp)
