@@ -31,11 +31,11 @@ func TestProblems(t *testing.T) {
 		{"unknown key of another section", "data_dir: x\n", []string{"f:1: data_dir: unknown key; did you mean node.data_dir?"}},
 		{"unknown key without a near name", "logging: {zzzzzzzzzz: 1}\n", []string{"f:1: logging.zzzzzzzzzz: unknown key; remove it; the keys under logging are level, format"}},
 		{"unknown section", "qqqqqqqqqq: 1\n", []string{"f:1: qqqqqqqqqq: unknown key; remove it; the keys at the top level are node, listen, log, logging, connectors, sinks"}},
-		{"all at once, by line", "listen:\n  kafka: 9092\nnode:\n  id: 0\nlogging:\n  level: inof\n  levle: info\n", []string{
+		{"all at once, by line", "listen:\n  kafka: 9092\nnode:\n  id: 0\nlogging:\n  level: inof\n  lvel: info\n", []string{
 			`f:2: listen.kafka: "9092" is not an address; write host:port, as 127.0.0.1:9092`,
 			"f:4: node.id: 0 is out of range; write at least 1",
 			`f:6: logging.level: "inof" is not known; did you mean info?`,
-			"f:7: logging.levle: unknown key; did you mean logging.level?",
+			"f:7: logging.lvel: unknown key; did you mean logging.level?",
 		}},
 		{"port", "listen: {http: \"h:70000\"}\n", []string{`f:1: listen.http: port "70000" is not a number from 0 to 65535`}},
 		{"port word", "listen: {http: \"h:web\"}\n", []string{`f:1: listen.http: port "web" is not a number from 0 to 65535`}},

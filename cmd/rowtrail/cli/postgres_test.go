@@ -34,7 +34,7 @@ func query(t *testing.T, dsn, sql string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // a test's connection
+	defer conn.Close(ctx)
 	if _, err := conn.Exec(ctx, sql); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ sinks:
 		if err != nil {
 			return false, err.Error()
 		}
-		defer conn.Close(ctx) //nolint:errcheck // a test's connection
+		defer conn.Close(ctx)
 		var got string
 		err = conn.QueryRow(ctx, "SELECT string_agg(id || state || coalesce(note, '-'), ' ' ORDER BY id) FROM orders").Scan(&got)
 		return err == nil && got == "1paida 3newc", fmt.Sprint(got, err)

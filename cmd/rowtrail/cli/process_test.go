@@ -52,7 +52,7 @@ func serveNode(t *testing.T, dir, more string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer errs.Close() //nolint:errcheck // the child has its own
+	defer errs.Close()
 	n.cmd.Stderr = errs
 	out, err := n.cmd.StdoutPipe()
 	if err != nil {
