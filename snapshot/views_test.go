@@ -431,3 +431,32 @@ func checkPrefix(t *testing.T, v *Views, want map[string]string) int64 {
 	}
 	return next
 }
+
+// TestStartingPartition: until the log can be compared with what was folded, a view does not answer.
+func TestStartingPartition(t *testing.T) {
+	dir := t.TempDir()
+	v, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := newMemSource()
+	src.append(0, keyed("a", "x"), keyed("b", "y"))
+	v.Follow(testTopic, []Source{src})
+	if _, found := latest(t, v, "a"); !found {
+		t.Fatal("row is missing")
+	}
+	if err := v.Close(); err != nil {
+		t.Fatal(err)
+	}
+	v = openViews(t, dir)
+	ready := src.marks
+	src.marks.HighWatermark, src.marks.LastStable = 0, 0
+	v.Follow(testTopic, []Source{src})
+	if _, _, err := v.Latest(t.Context(), testTopic, []byte("a"), At{}); !errors.Is(err, ErrNotReady) {
+		t.Errorf("answered before the log was readable: %v", err)
+	}
+	src.marks = ready
+	if row, found := latest(t, v, "b"); !found || string(row.Value) != "y" {
+		t.Error("row is missing after the start")
+	}
+}

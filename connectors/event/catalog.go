@@ -31,9 +31,6 @@ func PostgresColumn(name string, t TypeFacts, notNull bool, key int) (Column, er
 			c.Modifier = t.Elem.Modifier
 		}
 	}
-	if c.Kind == KindBit || c.Elem == KindBit {
-		c.Modifier = max(c.Modifier, 1)
-	}
 	return c, nil
 }
 

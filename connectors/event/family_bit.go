@@ -2,12 +2,16 @@ package event
 
 import "strconv"
 
-// newBitCodec: bit(1) is a boolean, longer ones are bytes.
+// newBitCodec: bit(1) is a boolean, longer ones are bytes. A bit column without a length, as CREATE TABLE AS makes
+// them, holds any length, so that only its text is exact.
 func newBitCodec(modifier int32) codec {
-	if modifier <= 1 {
+	switch {
+	case modifier == 1:
 		return boolCodec{yes: "1", no: "0"}
+	case modifier > 1:
+		return &bitsCodec{length: int(modifier)}
 	}
-	return &bitsCodec{length: int(modifier)}
+	return textCodec{}
 }
 
 // bitsCodec carries bit(n) as Debezium's Bits: the last bit of the text is the lowest of the first byte.

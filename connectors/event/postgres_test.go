@@ -113,6 +113,12 @@ func TestP23PostgresValues(t *testing.T) {
 	if _, err := conn.Exec(ctx, typesSQL).ReadAll(); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := conn.Exec(ctx, "CREATE TABLE vas AS SELECT B'101' AS v").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := newPair(t, Options{}, describeColumn(t, conn, "vas")).trip("101"); err != nil || got != "101" {
+		t.Errorf("bit of no declared length: %s, %v", got, err)
+	}
 	values := 0
 	cases := append(postgresCases(), randomCases(rand.New(rand.NewPCG(1, 2)))...)
 	for n, c := range cases {

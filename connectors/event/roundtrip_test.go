@@ -20,7 +20,7 @@ func everyColumn() []Column {
 		case KindNumeric:
 			modifiers = append(modifiers, 10<<16+2+typmodHeader)
 		case KindTime, KindTimestamp, KindTimestampTZ, KindBit:
-			modifiers = append(modifiers, 0, 3)
+			modifiers = append(modifiers, 0, 1, 3)
 		}
 		for _, modifier := range modifiers {
 			columns = append(columns, Column{Name: "v", Type: string(k), Kind: k, Modifier: modifier, Key: 1},
