@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,6 +53,34 @@ func BenchmarkAppend(b *testing.B) {
 			b.StopTimer()
 			b.ReportMetric(float64(b.N)/float64(n.Metrics().Syncs-syncs), "entries/sync")
 		})
+	}
+}
+
+// BenchmarkManyGroups measures a node with a thousand idle partitions: creating them, memory for each, starting again.
+func BenchmarkManyGroups(b *testing.B) {
+	const groups = 1000
+	for range b.N {
+		dir := b.TempDir()
+		n := startNode(b, dir)
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		n.topic(b, "t", groups)
+		b.ReportMetric(float64(time.Since(start).Milliseconds()), "create-ms")
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/groups, "heap-B/group")
+		var cpu0, cpu1 syscall.Rusage
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &cpu0)
+		time.Sleep(time.Second)
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &cpu1)
+		b.ReportMetric(float64(cpu1.Utime.Nano()+cpu1.Stime.Nano()-cpu0.Utime.Nano()-cpu0.Stime.Nano())/1e7, "idle-cpu-%")
+		n.close(b)
+		start = time.Now()
+		n = startNode(b, dir)
+		b.ReportMetric(float64(time.Since(start).Milliseconds()), "restart-ms")
+		n.close(b)
 	}
 }
 

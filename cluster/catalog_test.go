@@ -165,15 +165,15 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 						}
 					}
 				}
-				opts := cmp.Options{cmp.AllowUnexported(catalogState{}, Topic{}), cmpopts.EquateEmpty()}
-				if d := cmp.Diff(live, fold(t, written), opts); d != "" {
-					t.Fatalf("the log folds to something else (-live +folded):\n%s", d)
-				}
-				if d := cmp.Diff(live, fold(t, compacted(written)), opts); d != "" {
-					t.Fatalf("the compacted log folds to something else (-live +folded):\n%s", d)
-				}
 			},
 		})
+		opts := cmp.Options{cmp.AllowUnexported(catalogState{}, Topic{}), cmpopts.EquateEmpty()}
+		if d := cmp.Diff(live, fold(t, written), opts); d != "" {
+			t.Fatalf("the log folds to something else (-live +folded):\n%s", d)
+		}
+		if d := cmp.Diff(live, fold(t, compacted(written)), opts); d != "" {
+			t.Fatalf("the compacted log folds to something else (-live +folded):\n%s", d)
+		}
 	})
 }
 

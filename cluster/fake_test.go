@@ -100,9 +100,14 @@ type memLog struct {
 	hwm      int64
 	texts    []string // applied, by offset
 	byText   map[string]int64
-	staged   []string // behind the high watermark, by offset
+	staged   []memStaged // behind the high watermark, by offset
 	unstaged int
 	followed int
+}
+
+type memStaged struct {
+	text        string
+	index, term uint64 // index 0: proposed here
 }
 
 // newMemLog opens what is on disk: all of it is unapplied, as after a crash without a checkpoint.
@@ -124,7 +129,7 @@ func (m *memLog) Stage(epoch int32, p []byte, _ time.Time) (log.Staged, error) {
 		return log.Staged{BaseOffset: at, LastOffset: at, Duplicate: true}, nil
 	}
 	for i, s := range m.staged {
-		if s == text {
+		if s.text == text {
 			at := m.hwm + int64(i)
 			return log.Staged{BaseOffset: at, LastOffset: at, Duplicate: true}, nil
 		}
@@ -132,7 +137,7 @@ func (m *memLog) Stage(epoch int32, p []byte, _ time.Time) (log.Staged, error) {
 	at := m.hwm + int64(len(m.staged))
 	binary.BigEndian.PutUint64(p, uint64(at))
 	binary.BigEndian.PutUint32(p[8:], uint32(epoch))
-	m.staged = append(m.staged, text)
+	m.staged = append(m.staged, memStaged{text: text, term: uint64(epoch)})
 	return log.Staged{BaseOffset: at, LastOffset: at}, nil
 }
 
@@ -144,11 +149,18 @@ func (m *memLog) Unstage(s log.Staged) {
 func (m *memLog) Follow(es []log.Entry) {
 	for _, e := range es {
 		m.followed++
-		if e.Type != log.EntryBatch {
-			continue
+		// What stands at its index or above, or was proposed in an earlier term, has lost its place to it; or it is in
+		// the log before it, and then it is applied before anything is staged again.
+		kept := m.staged[:0]
+		for _, s := range m.staged {
+			if s.index != 0 && s.index < e.Index || s.index == 0 && s.term >= e.Term {
+				kept = append(kept, s)
+			}
 		}
-		at := int64(binary.BigEndian.Uint64(e.Data)) - m.hwm
-		m.staged = append(m.staged[:at:at], string(e.Data[12:]))
+		m.staged = kept
+		if e.Type == log.EntryBatch {
+			m.staged = append(m.staged, memStaged{string(e.Data[12:]), e.Index, e.Term})
+		}
 	}
 }
 
@@ -168,11 +180,8 @@ func (m *memLog) Apply(es []log.Entry) {
 		m.texts = append(m.texts, text)
 		m.byText[text] = m.hwm
 		m.hwm++
-		switch {
-		case len(m.staged) > 0 && m.staged[0] == text:
+		if len(m.staged) > 0 && m.staged[0].text == text {
 			m.staged = m.staged[1:]
-		default:
-			m.staged = nil
 		}
 	}
 }

@@ -429,6 +429,39 @@ func leader(g *group) (int32, int32, bool) {
 	return l.node, l.epoch, l.self
 }
 
+// Invariant 1: between winning the election and applying the first entry of its term a leader serves nothing.
+func TestLeaderServesAfterItsOwnEntry(t *testing.T) {
+	d := newDisk()
+	s := memScheduler(d, 1, nil)
+	g, _, err := openMem(s, d, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for turns := 0; ; turns++ {
+		if turns > 20 {
+			t.Fatal("never leads")
+		}
+		if _, _, self := leader(g); self {
+			break
+		}
+		s.append(context.Background(), g, payload("early"), -1, func(_ int64, err error) {
+			if !errors.Is(err, log.ErrNotLeader) {
+				t.Errorf("answered %v before it leads", err)
+			}
+			refused++
+		})
+		s.workers[0].turn()
+		s.writer.turn()
+	}
+	if d.syncs != 2 || refused == 0 {
+		t.Errorf("leads after %d syncs and %d refusals; the vote and the first entry need one each", d.syncs, refused)
+	}
+	if last := d.log(2).entries; len(last) != 1 || last[0].Type != log.EntryMeta || last[0].Term != 1 {
+		t.Errorf("the log holds %+v", last)
+	}
+}
+
 func TestLostTailIsRefused(t *testing.T) {
 	d := newDisk()
 	d.log(2).hs = log.HardState{Term: 3, Vote: replicaID(1), Commit: 9}

@@ -19,18 +19,53 @@ type sim struct {
 	wire  []simPacket
 	cut   map[[2]int32]bool
 
+	open  func(*simNode) backend
 	sent  int
 	acked map[int64]string // base offset -> text answered with success at acks all
 	fault string
 }
 
 type simNode struct {
+	backend
 	sim   *sim
 	id    int32
-	disk  *disk
+	disk  *disk // of memory backends
 	sched *scheduler
 	group *group
-	log   *memLog
+}
+
+// backend is what a node's group stands on.
+type backend struct {
+	store  Committer
+	sm     StateMachine
+	log    EntryStore
+	texts  func() []string // applied, by offset
+	encode func(string) []byte
+}
+
+func memBackend(n *simNode) backend {
+	m := newMemLog(n.disk.log(simGroup))
+	return backend{store: n.disk, sm: m, log: m, texts: func() []string { return m.texts }, encode: payload}
+}
+
+// storeBackend keeps real partition logs in directories of t.
+func storeBackend(t *testing.T) func(*simNode) backend {
+	return func(*simNode) backend {
+		store, err := log.Open(t.TempDir(), log.Options{Logger: quiet(), MinFreeBytes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		p, err := store.Partition(simGroup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return backend{
+			store: store, sm: p, log: p,
+			texts:  func() []string { return valuesOf(t, p) },
+			encode: func(s string) []byte { return batchOf(s) },
+		}
+	}
 }
 
 type simPacket struct {
@@ -40,8 +75,8 @@ type simPacket struct {
 
 const simGroup = log.GroupID(7)
 
-func newSim(n int) *sim {
-	s := &sim{cut: map[[2]int32]bool{}, acked: map[int64]string{}}
+func newSim(n int, open func(*simNode) backend) *sim {
+	s := &sim{cut: map[[2]int32]bool{}, acked: map[int64]string{}, open: open}
 	for i := range n {
 		node := &simNode{sim: s, id: int32(i), disk: newDisk()}
 		s.nodes = append(s.nodes, node)
@@ -52,12 +87,12 @@ func newSim(n int) *sim {
 
 // start opens the node from its disk alone; after a crash nothing else is left.
 func (n *simNode) start() {
+	n.backend = n.sim.open(n)
 	n.sched = newScheduler(schedulerConfig{
-		store: n.disk, transport: n, workers: 1, logger: quiet(), now: func() time.Time { return time.UnixMilli(0) },
+		store: n.store, transport: n, workers: 1, logger: quiet(), now: func() time.Time { return time.UnixMilli(0) },
 		onFatal: nil,
 	})
-	n.log = newMemLog(n.disk.log(simGroup))
-	g, err := n.sched.open(groupConfig{id: simGroup, node: n.id, voters: []int32{0, 1, 2}, sm: n.log, store: n.log, logger: quiet()})
+	g, err := n.sched.open(groupConfig{id: simGroup, node: n.id, voters: []int32{0, 1, 2}, sm: n.sm, store: n.log, logger: quiet()})
 	if err != nil {
 		n.sim.fault = err.Error()
 		return
@@ -93,7 +128,7 @@ func (s *sim) isolate(id int32, on bool) {
 func (s *sim) append(n *simNode) {
 	s.sent++
 	text := fmt.Sprintf("m%d", s.sent)
-	n.sched.append(context.Background(), n.group, payload(text), -1, func(base int64, err error) {
+	n.sched.append(context.Background(), n.group, n.encode(text), -1, func(base int64, err error) {
 		if err != nil {
 			return
 		}
@@ -167,10 +202,12 @@ func (s *sim) check(t interface{ Fatalf(string, ...any) }) {
 		}
 	}
 	for _, a := range s.nodes {
+		at := a.texts()
 		for _, b := range s.nodes {
-			for i := range min(len(a.log.texts), len(b.log.texts)) {
-				if a.log.texts[i] != b.log.texts[i] {
-					t.Fatalf("offset %d is %s on node %d and %s on node %d", i, a.log.texts[i], a.id, b.log.texts[i], b.id)
+			bt := b.texts()
+			for i := range min(len(at), len(bt)) {
+				if at[i] != bt[i] {
+					t.Fatalf("offset %d is %s on node %d and %s on node %d", i, at[i], a.id, bt[i], b.id)
 				}
 			}
 		}
@@ -192,11 +229,12 @@ func (s *sim) finish(t interface{ Fatalf(string, ...any) }) {
 	}
 	s.check(t)
 	for _, n := range s.nodes {
-		if len(n.log.texts) != len(s.nodes[0].log.texts) {
-			t.Fatalf("node %d holds %d records, node 0 %d", n.id, len(n.log.texts), len(s.nodes[0].log.texts))
+		texts, first := n.texts(), s.nodes[0].texts()
+		if len(texts) != len(first) {
+			t.Fatalf("node %d holds %d records, node 0 %d", n.id, len(texts), len(first))
 		}
 		for base, text := range s.acked {
-			if base >= int64(len(n.log.texts)) || n.log.texts[base] != text {
+			if base >= int64(len(texts)) || texts[base] != text {
 				t.Fatalf("node %d lost acknowledged %s at offset %d", n.id, text, base)
 			}
 		}
@@ -204,7 +242,19 @@ func (s *sim) finish(t interface{ Fatalf(string, ...any) }) {
 }
 
 func TestSimElectionAppendTruncation(t *testing.T) {
-	s := newSim(3)
+	t.Run("memory", func(t *testing.T) {
+		old := runTruncation(t, newSim(3, memBackend))
+		if old.disk.log(simGroup).truncations == 0 {
+			t.Error("the old leader's log was not truncated")
+		}
+		if old.sm.(*memLog).followed == 0 {
+			t.Error("the old leader did not follow")
+		}
+	})
+	t.Run("store", func(t *testing.T) { runTruncation(t, newSim(3, storeBackend(t))) })
+}
+
+func runTruncation(t *testing.T, s *sim) *simNode {
 	old := s.elect(0, 1, 2)
 	if old == nil {
 		t.Fatal("no leader")
@@ -220,7 +270,7 @@ func TestSimElectionAppendTruncation(t *testing.T) {
 	s.isolate(old.id, true)
 	var lost []error
 	for i := range 3 {
-		old.sched.append(context.Background(), old.group, payload(fmt.Sprintf("lost%d", i)), -1, func(_ int64, err error) {
+		old.sched.append(context.Background(), old.group, old.encode(fmt.Sprintf("lost%d", i)), -1, func(_ int64, err error) {
 			lost = append(lost, err)
 		})
 	}
@@ -228,7 +278,9 @@ func TestSimElectionAppendTruncation(t *testing.T) {
 	if len(lost) != 0 {
 		t.Fatalf("a leader without a quorum answered %v", lost)
 	}
-	before := old.log.LastIndex()
+	if old.log.LastIndex() < 9 {
+		t.Fatalf("the cut off leader wrote up to %d only", old.log.LastIndex())
+	}
 	var rest []int32
 	for _, n := range s.nodes {
 		if n != old {
@@ -258,23 +310,69 @@ func TestSimElectionAppendTruncation(t *testing.T) {
 			t.Errorf("lost append answered %v", err)
 		}
 	}
-	if old.disk.log(simGroup).truncations == 0 || before == 0 {
-		t.Error("the old leader's log was not truncated")
-	}
-	if old.log.followed == 0 {
-		t.Error("the old leader did not follow")
-	}
 	if n := old.group.gate.inUse(); n != 0 {
 		t.Errorf("%d bytes of answered appends still counted", n)
 	}
 	if n := old.sched.workers[0].gate.inUse(); n != 0 {
 		t.Errorf("%d bytes of durable appends still counted", n)
 	}
+	// And it can lead again: what it stages stands behind what it followed.
+	l := s.leader()
+	if l != old {
+		l.sched.run(l.group, func() { l.group.rn.TransferLeader(replicaID(old.id)) })
+		s.settle()
+	}
+	if !old.group.serving {
+		t.Fatal("the first leader could not be given the lead again")
+	}
+	before := len(s.acked)
+	for range 3 {
+		s.append(old)
+	}
+	s.settle()
+	if len(s.acked) != before+3 {
+		t.Fatalf("%d of 3 acknowledged by the first leader's second term", len(s.acked)-before)
+	}
+	s.finish(t)
+	return old
+}
+
+// acks 1 is answered by the leader's own disk, acks all by a quorum's.
+func TestSimAcks(t *testing.T) {
+	s := newSim(3, memBackend)
+	l := s.elect(0, 1, 2)
+	s.isolate(l.id, true)
+	answers := map[int16]int{}
+	for _, acks := range []int16{0, 1, -1} {
+		l.sched.append(context.Background(), l.group, payload(fmt.Sprint(acks)), acks, func(_ int64, err error) {
+			if err != nil {
+				t.Errorf("acks %d: %v", acks, err)
+			}
+			answers[acks]++
+		})
+	}
+	l.sched.workers[0].turn()
+	if answers[0] != 1 || answers[1] != 0 {
+		t.Errorf("before the sync: %v", answers)
+	}
+	for l.step() {
+	}
+	if answers[1] != 1 || answers[-1] != 0 {
+		t.Errorf("after the sync, cut off: %v", answers)
+	}
+	s.isolate(l.id, false)
+	for range 10 {
+		l.tick()
+		s.settle()
+	}
+	if answers[-1] != 1 || answers[0] != 1 || answers[1] != 1 {
+		t.Errorf("in the end: %v", answers)
+	}
 }
 
 // CheckQuorum: a leader that hears nobody stops claiming to lead.
 func TestSimLeaderWithoutQuorumStepsDown(t *testing.T) {
-	s := newSim(3)
+	s := newSim(3, memBackend)
 	l := s.elect(0, 1, 2)
 	s.isolate(l.id, true)
 	for range 3 * electionTicks {
@@ -293,11 +391,13 @@ func TestSimLeaderWithoutQuorumStepsDown(t *testing.T) {
 }
 
 func TestSimRandom(t *testing.T) {
+	var acked, truncations int
+	var highest uint64
 	rapid.Check(t, func(t *rapid.T) {
-		s := newSim(3)
+		s := newSim(3, memBackend)
 		node := rapid.IntRange(0, 2)
 		pick := func(t *rapid.T) *simNode { return s.nodes[node.Draw(t, "node")] }
-		t.Repeat(map[string]func(*rapid.T){
+		actions := map[string]func(*rapid.T){
 			"append": func(t *rapid.T) {
 				if n := pick(t); n.group.serving {
 					s.append(n)
@@ -336,7 +436,19 @@ func TestSimRandom(t *testing.T) {
 			"isolate": func(t *rapid.T) { s.isolate(pick(t).id, rapid.Bool().Draw(t, "on")) },
 			"crash":   func(t *rapid.T) { pick(t).start() },
 			"":        func(t *rapid.T) { s.check(t) },
-		})
+		}
+		for range 4 { // longer runs than one Repeat: it takes a while to lose and regain a leader
+			t.Repeat(actions)
+		}
 		s.finish(t)
+		acked += len(s.acked)
+		for _, n := range s.nodes {
+			truncations += n.disk.log(simGroup).truncations
+			highest = max(highest, n.group.term)
+		}
 	})
+	t.Logf("%d appends acknowledged, %d truncations, up to %d terms in a run", acked, truncations, highest)
+	if acked == 0 || truncations == 0 || highest < 3 {
+		t.Error("the runs were too tame to show anything")
+	}
 }

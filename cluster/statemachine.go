@@ -9,7 +9,8 @@ import (
 // StateMachine is what a group replicates into. Every method is called by the group's one step worker, in Raft order;
 // none may block on the group itself, and none keeps the slices it is given (the payload bytes it may keep).
 //
-// Stage and Follow run ahead of consensus: what they record may still be replaced. Apply is final and deterministic: the same
+// Stage and Follow run ahead of consensus: what they record may still be replaced. When Stage is called in a new term
+// everything of earlier terms is applied, so what was staged then is settled one way or the other. Apply is final and deterministic: the same
 // entries in the same order give the same state on every replica and after every restart. A payload that the state
 // machine refuses is an error of Stage; after it is proposed there is no refusal.
 type StateMachine interface {
