@@ -12,7 +12,7 @@
 //   - timetz keeps its offset instead of being moved to UTC;
 //   - an infinite date is the largest or smallest int32;
 //   - decimal.handling.mode=double writes all digits, so that rounding is the reader's choice;
-//   - bit varying is its text, as bytes would lose its length;
+//   - bit varying, and bit without a declared length, are their text, as bytes would lose the length;
 //   - an array with lower bounds other than 1 is its text in one JSON string;
 //   - ranges, composites, geometric and unknown types are their text;
 //   - columns that the source did not send in a before image are left out of it instead of being filled in.

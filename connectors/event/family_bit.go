@@ -14,7 +14,8 @@ func newBitCodec(modifier int32) codec {
 	return textCodec{}
 }
 
-// bitsCodec carries bit(n) as Debezium's Bits: the last bit of the text is the lowest of the first byte.
+// bitsCodec carries bit(n) as Debezium's Bits: the last bit of the text is the lowest of the first byte, and zero
+// bytes at the end are left out.
 type bitsCodec struct {
 	length int
 	buf    []byte
@@ -37,6 +38,9 @@ func (c *bitsCodec) encode(dst, text []byte) ([]byte, error) {
 			return dst, errNotCanonical
 		}
 	}
+	for len(c.buf) > 0 && c.buf[len(c.buf)-1] == 0 {
+		c.buf = c.buf[:len(c.buf)-1]
+	}
 	return appendBase64(dst, c.buf), nil
 }
 
@@ -49,12 +53,16 @@ func (c *bitsCodec) decode(s *scanner) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(raw) != (c.length+7)/8 {
+	if len(raw) > (c.length+7)/8 || (len(raw)*8 > c.length && raw[len(raw)-1]>>(8-(len(raw)*8-c.length)) != 0) {
 		return nil, errJSONValue
 	}
 	start := len(s.arena)
 	for i := c.length - 1; i >= 0; i-- {
-		s.arena = append(s.arena, '0'+raw[i/8]>>(i%8)&1)
+		bit := byte('0')
+		if i/8 < len(raw) {
+			bit += raw[i/8] >> (i % 8) & 1
+		}
+		s.arena = append(s.arena, bit)
 	}
 	return s.since(start), nil
 }

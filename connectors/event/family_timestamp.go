@@ -2,12 +2,10 @@ package event
 
 import "strconv"
 
-// Debezium's sentinels for infinite timestamps.
+// Debezium's sentinels for infinite timestamps without time zone; where timestamps are strings it writes the words.
 const (
 	posInfinityMicros = 9223372036825200000
 	negInfinityMicros = -9223372036832400000
-	posInfinityISO    = "+292278994-08-16T23:00:00Z"
-	negInfinityISO    = "-292275055-05-16T23:00:00Z"
 
 	// maxYear is beyond every finite value: Postgres ends in 294276.
 	maxYear = 1_000_000
@@ -80,8 +78,11 @@ func (t timestamp) appendISO(dst []byte, digits int) []byte {
 	return append(dst, 'Z')
 }
 
-// parseISOTimestamp reads the ISO form in UTC. A year beyond the source's range is an infinity's sentinel.
+// parseISOTimestamp reads the ISO form in UTC, or an infinity.
 func parseISOTimestamp(b []byte) (timestamp, bool) {
+	if inf := infinity(b); inf != 0 {
+		return timestamp{inf: inf}, true
+	}
 	days, rest, ok := parseISODate(b)
 	if !ok || len(rest) == 0 || rest[0] != 'T' {
 		return timestamp{}, false
@@ -90,14 +91,7 @@ func parseISOTimestamp(b []byte) (timestamp, bool) {
 	if !ok || us == usPerDay || string(rest) != "Z" {
 		return timestamp{}, false
 	}
-	const maxDays = maxYear * 366
-	switch {
-	case days > maxDays:
-		return timestamp{inf: 1}, true
-	case days < -maxDays:
-		return timestamp{inf: -1}, true
-	}
-	return timestamp{days: days, us: us}, true
+	return timestamp{days: days, us: us}, days <= maxYear*366 && days >= -maxYear*366
 }
 
 // timestampCodec carries timestamp without time zone.
@@ -181,11 +175,8 @@ func (c timestampCodec) read(s *scanner) (timestamp, error) {
 		if err != nil {
 			return timestamp{}, err
 		}
-		if inf := infinity(b); inf != 0 {
-			return timestamp{inf: inf}, nil
-		}
 		t, ok := parseISOTimestamp(b)
-		if !ok || t.inf != 0 {
+		if !ok {
 			return timestamp{}, errJSONValue
 		}
 		return t, nil
@@ -228,15 +219,10 @@ func (c timestampTZCodec) encode(dst, text []byte) ([]byte, error) {
 	if !ok {
 		return dst, errNotCanonical
 	}
-	dst = append(dst, '"')
-	switch {
-	case t.inf > 0:
-		dst = append(dst, posInfinityISO...)
-	case t.inf < 0:
-		dst = append(dst, negInfinityISO...)
-	default:
-		dst = t.appendISO(dst, c.width(t.us))
+	if t.inf != 0 {
+		return appendInfinity(dst, t.inf), nil
 	}
+	dst = t.appendISO(append(dst, '"'), c.width(t.us))
 	return append(dst, '"'), nil
 }
 
