@@ -36,6 +36,7 @@ type Row struct {
 	Position   uint64    // commit position in the source; 0 when the record has no position header
 	Key, Value []byte    // Value is nil when Deleted
 	Deleted    bool
+	Place      []byte // the whole position header; nil when the record has none
 }
 
 // Options configure Views.

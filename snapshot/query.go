@@ -192,7 +192,7 @@ func (v *Views) Latest(ctx context.Context, topic string, key []byte, at At) (ro
 		return Row{}, false, fmt.Errorf("look up key in %s: another key of the same hash lies at partition %d offset %d",
 			topic, row.Partition, row.Offset)
 	}
-	row.Key, row.Value = bytes.Clone(row.Key), bytes.Clone(row.Value)
+	row.Key, row.Value, row.Place = bytes.Clone(row.Key), bytes.Clone(row.Value), bytes.Clone(row.Place)
 	return row, true, nil
 }
 

@@ -57,6 +57,9 @@ func (r *rowReader) read(h *hit) (row Row, found bool, err error) {
 		if h.place == placeKnown {
 			row.Position, row.CommitTime = h.commit, time.UnixMicro(h.commitTime).UTC()
 		}
+		if h.place != placeNone {
+			row.Place, _ = rec.Header(positionHeader)
+		}
 		return row, true, nil
 	}
 	if err := r.reader.Err(); err != nil {
@@ -143,7 +146,7 @@ func (w *window) flush(ctx context.Context) error {
 			return err
 		}
 		if found {
-			row.Key, row.Value = w.keep(row.Key), w.keep(row.Value)
+			row.Key, row.Value, row.Place = w.keep(row.Key), w.keep(row.Value), w.keep(row.Place)
 			w.rows[i] = row
 		}
 	}
