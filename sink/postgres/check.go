@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -22,7 +23,10 @@ type checker struct {
 }
 
 func (c *checker) add(level, subject, problem, remedy string) {
-	c.findings = append(c.findings, sink.Finding{Level: level, Subject: subject, Problem: problem, Remedy: remedy})
+	f := sink.Finding{Level: level, Subject: subject, Problem: problem, Remedy: remedy}
+	if !slices.Contains(c.findings, f) {
+		c.findings = append(c.findings, f)
+	}
 }
 
 // Check connects to the target and reports what the sink would stumble over, with the SQL that mends it. It changes nothing.
@@ -97,8 +101,8 @@ func (c *checker) server(ctx context.Context) error {
 	return nil
 }
 
-// schema reports what the role may not do in a schema that the sink creates tables in.
-func (c *checker) schema(ctx context.Context, schema string, create bool) (exists bool, err error) {
+// schema reports what the role may not do in a schema; usable tells whether its tables can be looked at.
+func (c *checker) schema(ctx context.Context, schema string, create bool) (usable bool, err error) {
 	r, err := c.ask(ctx, `SELECT to_regnamespace($1) IS NOT NULL,
 		has_database_privilege(current_database(), 'CREATE'),
 		CASE WHEN to_regnamespace($1) IS NOT NULL THEN has_schema_privilege(to_regnamespace($1), 'USAGE') END,
@@ -106,35 +110,45 @@ func (c *checker) schema(ctx context.Context, schema string, create bool) (exist
 	if err != nil {
 		return false, err
 	}
-	switch {
-	case r[0] != "t" && create && r[1] != "t":
+	exists, mayUse, mayCreate := r[0] == "t", r[2] == "t", r[3] == "t"
+	if !exists && create && r[1] != "t" {
 		c.add(sink.LevelError, "schema "+schema, "does not exist, and "+c.user+" may not create it",
 			fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s", quote(schema), quote(c.user)))
-	case r[0] == "t" && r[2] != "t":
-		c.add(sink.LevelError, "schema "+schema, c.user+" may not use it", fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s", quote(schema), quote(c.user)))
-	case r[0] == "t" && create && r[3] != "t":
-		c.add(sink.LevelError, "schema "+schema, c.user+" may not create tables in it",
-			fmt.Sprintf("GRANT USAGE, CREATE ON SCHEMA %s TO %s", quote(schema), quote(c.user)))
 	}
-	return r[0] == "t", nil
+	if exists && !mayUse {
+		c.add(sink.LevelError, "schema "+schema, c.user+" may not use it", fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s", quote(schema), quote(c.user)))
+	}
+	if exists && create && !mayCreate {
+		c.add(sink.LevelError, "schema "+schema, c.user+" may not create tables in it",
+			fmt.Sprintf("GRANT CREATE ON SCHEMA %s TO %s", quote(schema), quote(c.user)))
+	}
+	return exists && mayUse, nil
 }
 
 func (c *checker) offsets(ctx context.Context) error {
-	schema := c.config.OffsetsSchema
-	r, err := c.ask(ctx, "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL", c.config.sinksTable(), c.config.offsetsTable())
+	usable, err := c.schema(ctx, c.config.OffsetsSchema, false)
 	if err != nil {
 		return err
 	}
-	exist := r[0] == "t"
-	if found, err := c.schema(ctx, schema, !exist); err != nil || !found || !exist {
-		return err
-	}
-	for _, t := range []string{c.config.sinksTable(), c.config.offsetsTable()} {
-		if err := c.rights(ctx, t, "SELECT", "INSERT", "UPDATE"); err != nil {
+	if usable {
+		r, err := c.ask(ctx, "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL", c.config.sinksTable(), c.config.offsetsTable())
+		if err != nil {
 			return err
 		}
+		if r[0] == "t" {
+			for _, t := range []string{c.config.sinksTable(), c.config.offsetsTable()} {
+				if err := c.rights(ctx, t, "SELECT", "INSERT", "UPDATE"); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
 	}
-	return nil
+	if r, err := c.ask(ctx, "SELECT to_regnamespace($1) IS NOT NULL", quote(c.config.OffsetsSchema)); err != nil || (r[0] == "t" && !usable) {
+		return err // reported above
+	}
+	_, err = c.schema(ctx, c.config.OffsetsSchema, true)
+	return err
 }
 
 // rights reports what the role may not do with a table.
@@ -174,6 +188,13 @@ func (c *checker) schemas(ctx context.Context) error {
 // tables checks the tables that the configuration names and that exist already.
 func (c *checker) tables(ctx context.Context) error {
 	for _, name := range sortedTargets(c.config.TableMap) {
+		usable, err := c.schema(ctx, name.schema, false)
+		if err != nil {
+			return err
+		}
+		if !usable {
+			continue
+		}
 		r, err := c.ask(ctx, "SELECT to_regclass($1) IS NOT NULL", name.String())
 		if err != nil {
 			return err
