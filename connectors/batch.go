@@ -103,10 +103,11 @@ func (b *Batch) reset() {
 
 // Gate bounds bytes that are held at once (invariant 9).
 type Gate struct {
-	mu   sync.Mutex
-	used int64
-	max  int64
-	wake chan struct{}
+	mu      sync.Mutex
+	used    int64
+	max     int64
+	waiting bool
+	wake    chan struct{}
 }
 
 // NewGate lets in up to limit bytes.
@@ -121,6 +122,7 @@ func (g *Gate) Acquire(ctx context.Context, stop <-chan struct{}, n int64) error
 			g.mu.Unlock()
 			return nil
 		}
+		g.waiting = true
 		wake := g.wake
 		g.mu.Unlock()
 		select {
@@ -144,7 +146,10 @@ func (g *Gate) Force(n int64) {
 func (g *Gate) Release(n int64) {
 	g.mu.Lock()
 	g.used -= n
-	close(g.wake)
-	g.wake = make(chan struct{})
+	if g.waiting {
+		g.waiting = false
+		close(g.wake)
+		g.wake = make(chan struct{})
+	}
 	g.mu.Unlock()
 }

@@ -18,15 +18,12 @@ const (
 	// queueBatches is how many filled batches wait for the writer.
 	queueBatches = 16
 	// heldBytes bounds all batches that are not yet acknowledged, being filled ones included.
-	heldBytes = 64 << 20
+	heldBytes = 32 << 20
 	// bufferedBytes bounds what the Kafka client holds.
-	bufferedBytes = 32 << 20
+	bufferedBytes = 16 << 20
 	// commitBytes and commitAge end a log transaction under load at the next mark.
 	commitBytes = 16 << 20
 	commitAge   = 100 * time.Millisecond
-	// commitGap is the least time between two commits: after a quiet moment a transaction is committed at once, in a
-	// dense stream several share a commit.
-	commitGap = 2 * time.Millisecond
 	// linger lets batches grow under load; a commit flushes and so does not wait for it.
 	linger = 5 * time.Millisecond
 	// maxRecordBytes is the largest record batch, and the max.message.bytes of topics that are created here.
@@ -90,9 +87,6 @@ type Writer struct {
 	since time.Time
 	bytes int64
 	last  Mark
-	tail  bool // records were produced after last
-	ended time.Time
-	timer *time.Timer
 	marks []Mark
 
 	bytesDone, commits atomic.Uint64
@@ -279,9 +273,7 @@ func (w *Writer) fail(err error) {
 
 // Run writes until ctx ends or something fails; then the open transaction is aborted.
 func (w *Writer) Run(ctx context.Context) (err error) {
-	w.timer = time.NewTimer(time.Hour)
 	defer func() {
-		w.timer.Stop()
 		w.fail(errWriterStopped)
 		w.abort()
 	}()
@@ -289,12 +281,6 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-w.timer.C:
-			if w.dirty && !w.tail {
-				if err := w.commit(ctx); err != nil {
-					return w.explain(err)
-				}
-			}
 		case <-w.failed:
 			return w.explain(w.err)
 		case b := <-w.in:
@@ -332,7 +318,7 @@ func (w *Writer) write(ctx context.Context, b *Batch) error {
 			return err
 		}
 		next = m.position
-		w.last, w.tail = *m, false
+		w.last = *m
 		if w.due(i == len(marks)-1 && len(w.in) == 0) || m.Force {
 			if err := w.commit(ctx); err != nil {
 				return err
@@ -344,19 +330,7 @@ func (w *Writer) write(ctx context.Context, b *Batch) error {
 
 // due tells whether the log transaction ends at the mark that was just reached; idle: nothing more is waiting.
 func (w *Writer) due(idle bool) bool {
-	switch {
-	case !w.dirty:
-		return false
-	case w.bytes >= commitBytes:
-		return true
-	case !idle:
-		return time.Since(w.since) >= commitAge
-	}
-	gap := commitGap - time.Since(w.ended)
-	if gap > 0 {
-		w.timer.Reset(gap)
-	}
-	return gap <= 0
+	return w.dirty && (idle || w.bytes >= commitBytes || time.Since(w.since) >= commitAge)
 }
 
 func (w *Writer) begin() error {
@@ -382,7 +356,7 @@ func (w *Writer) produce(ctx context.Context, recs []kgo.Record) error {
 		w.bytes += int64(len(r.Key) + len(r.Value))
 		w.client.Produce(ctx, r, w.promise)
 	}
-	w.dirty, w.tail = true, true
+	w.dirty = true
 	select {
 	case <-w.failed:
 		return w.err
@@ -419,7 +393,7 @@ func (w *Writer) commit(ctx context.Context) error {
 	}
 	w.bytesDone.Add(uint64(w.bytes))
 	w.commits.Add(1)
-	w.open, w.dirty, w.bytes, w.ended = false, false, 0, time.Now()
+	w.open, w.dirty, w.bytes = false, false, 0
 	// Invariant 1: only now may the source be told.
 	if w.opts.OnCommit != nil {
 		w.opts.OnCommit(m)

@@ -38,7 +38,7 @@ func externalLog(t testing.TB) *testLog {
 	if _, err := fmt.Fscanln(out, &addr); err != nil {
 		t.Fatal(err)
 	}
-	return &testLog{t: t, opts: []kgo.Opt{kgo.SeedBrokers(strings.Split(addr, ",")...)}}
+	return &testLog{t: t, brokers: addr, opts: []kgo.Opt{kgo.SeedBrokers(strings.Split(addr, ",")...)}}
 }
 
 // logMain serves a log until it is killed.

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 // testLog is a Kafka-protocol log for one test.
 type testLog struct {
 	t       testing.TB
-	cluster *kfake.Cluster
+	brokers string
 	opts    []kgo.Opt
 	// connector are the options of the connector's clients, if they differ.
 	connector []kgo.Opt
@@ -59,7 +59,7 @@ func newLog(t testing.TB, partitions int) *testLog {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	return &testLog{t: t, cluster: cluster, opts: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}}
+	return &testLog{t: t, opts: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}}
 }
 
 // config parses a test's configuration over usual properties.

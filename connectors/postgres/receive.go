@@ -26,6 +26,12 @@ const (
 	silenceFactor = 4
 	silenceMin    = 30 * time.Second
 
+	// In a dense stream of small writes by the server, a short wait lets the kernel gather some: reads closer than
+	// denseGap that bring less than denseBytes are dense.
+	denseGap   = time.Millisecond
+	denseBytes = 16 << 10
+	denseWait  = 300 * time.Microsecond
+
 	xlogHead = 25 // 'w', start, end and send time
 )
 
@@ -54,6 +60,9 @@ func newReceiver(conn net.Conn, fr *frames, statusInterval time.Duration, wake f
 
 // run reads until the connection fails or ctx ends; closing the connection ends a blocked read.
 func (r *receiver) run(ctx context.Context) error {
+	wait := time.NewTimer(denseWait)
+	defer wait.Stop()
+	var last time.Time
 	for {
 		var buf []byte
 		select {
@@ -74,6 +83,9 @@ func (r *receiver) run(ctx context.Context) error {
 			}
 			return fmt.Errorf("read replication stream: %w", err)
 		}
+		now := time.Now()
+		dense := len(chunk) < denseBytes && now.Sub(last) < denseGap+denseWait
+		last = now
 		if err := r.scan(chunk); err != nil {
 			return err
 		}
@@ -84,6 +96,14 @@ func (r *receiver) run(ctx context.Context) error {
 		case r.chunks <- chunk:
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		if dense {
+			wait.Reset(denseWait)
+			select {
+			case <-wait.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 	}
 }

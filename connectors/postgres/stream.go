@@ -15,6 +15,9 @@ import (
 	"github.com/rowtrail/rowtrail/connectors/event"
 )
 
+// sendGap is the least time between two batches that are not full, and so between two small commits.
+const sendGap = 2 * time.Millisecond
+
 // errNewTable ends a run so that the next one loads a table that the stream has begun to deliver.
 var errNewTable = errors.New("a table is new: it is loaded first")
 
@@ -56,10 +59,14 @@ func (s *stream) run(ctx context.Context, in *receiver) error {
 		defer ticker.Stop()
 		beat = ticker.C
 	}
+	pace := time.NewTimer(sendGap)
+	defer pace.Stop()
+	var sent time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-pace.C:
 		case <-s.writer.Ready():
 		case <-beat:
 			if err := s.heartbeat(ctx); err != nil {
@@ -73,11 +80,18 @@ func (s *stream) run(ctx context.Context, in *receiver) error {
 			in.release(chunk)
 			s.seen.Store(s.events)
 		}
-		// With nothing more to read, what there is goes out as soon as the writer has time for it.
-		if len(in.chunks) == 0 && !s.writer.Busy() {
-			if err := s.send(ctx); err != nil {
-				return err
-			}
+		// With nothing more to read, what there is goes out as soon as the writer has time for it: at once after a quiet
+		// moment, together with what follows in a dense stream.
+		if s.batch == nil || len(in.chunks) > 0 || s.writer.Busy() {
+			continue
+		}
+		if wait := sendGap - time.Since(sent); wait > 0 {
+			pace.Reset(wait)
+			continue
+		}
+		sent = time.Now()
+		if err := s.send(ctx); err != nil {
+			return err
 		}
 	}
 }
