@@ -154,21 +154,21 @@ func (c *Coordinator) Fetch(group string, partitions []TopicPartition, stable bo
 // expire deletes offsets past their retention, and groups that have nothing left.
 func (s *shard) expire(now time.Time) {
 	for id, k := range s.groups {
-		if k.State() != Empty {
+		if k.state != Empty {
 			continue
 		}
 		keep := now.Add(-s.c.opts.OffsetsRetention)
 		var gone []TopicPartition
 		switch {
-		case k.ProtocolType() == "":
+		case k.protocolType == "":
 			gone = k.offsets.Expired(keep.UnixMilli())
-		case k.StateSince().Before(keep):
+		case k.stateSince.Before(keep):
 			// A group with members commits as it likes; its offsets age from when the last one left.
 			gone = k.offsets.Expired(keep.UnixMilli())
 		}
 		if len(gone) > 0 {
 			s.tombstone(id, gone, func(int16) {})
-		} else if k.offsets.Blank() && len(k.pending) == 0 && s.j.Now().Sub(k.StateSince()) > s.c.opts.ExpiryInterval {
+		} else if k.offsets.Blank() && len(k.pending) == 0 && s.j.Now().Sub(k.stateSince) > s.c.opts.ExpiryInterval {
 			s.forget(k, func(int16) {})
 		}
 	}

@@ -236,7 +236,9 @@ func TestGroupSurvivesRestart(t *testing.T) {
 		code int16
 		d    Description
 	}
-	got := ask(func(reply func(described)) { c.Describe("g", func(code int16, d Description) { reply(described{code, d}) }) })
+	got := ask(func(reply func(described)) {
+		c.Describe("g", func(code int16, d Description) { reply(described{code, d}) })
+	})
 	want := Description{Group: "g", ProtocolType: "consumer", Protocol: "range", State: Stable,
 		Members: []MemberDescription{{MemberID: member, InstanceID: "i", ClientID: "c", ClientHost: "/h", Metadata: []byte("meta"), Assignment: []byte("mine")}}}
 	if d := cmp.Diff(described{0, want}, got, cmp.AllowUnexported(described{})); d != "" {

@@ -9,12 +9,13 @@ import (
 // State of a classic group.
 type State int8
 
+// The states of a group, in the order of a rebalance.
 const (
 	Empty               State = iota // no members; offsets may remain
 	PreparingRebalance               // members are asked to join
 	CompletingRebalance              // everyone has joined; the leader's assignment is awaited
-	Stable
-	Dead // forgotten; a request that still reaches it looks the coordinator up again
+	Stable                           // everyone may have its assignment
+	Dead                             // forgotten; a request that still reaches it looks the coordinator up again
 )
 
 func (s State) String() string {
@@ -81,12 +82,6 @@ func newGroup(id string, limits *Limits, host Host, now time.Time) *Group {
 	return &Group{ID: id, limits: limits, host: host, stateSince: now,
 		members: map[string]*member{}, static: map[string]string{}, pending: map[string]time.Time{}}
 }
-
-func (g *Group) State() State          { return g.state }
-func (g *Group) Generation() int32     { return g.generation }
-func (g *Group) ProtocolType() string  { return g.protocolType }
-func (g *Group) Members() int          { return len(g.members) }
-func (g *Group) StateSince() time.Time { return g.stateSince }
 
 func (g *Group) become(s State, now time.Time) {
 	g.state, g.stateSince = s, now

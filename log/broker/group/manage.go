@@ -43,7 +43,7 @@ func (c *Coordinator) List(reply func(code int16, list []Listed)) {
 	var list []Listed
 	c.each(func(s *shard) {
 		for id, k := range s.groups {
-			list = append(list, Listed{id, k.ProtocolType(), k.State()})
+			list = append(list, Listed{id, k.protocolType, k.state})
 		}
 	}, func(code int16) {
 		slices.SortFunc(list, func(a, b Listed) int { return strings.Compare(a.Group, b.Group) })
@@ -83,7 +83,7 @@ func (c *Coordinator) Delete(group string, reply func(code int16)) {
 		switch {
 		case k == nil:
 			reply(kerr.GroupIDNotFound.Code)
-		case k.State() != Empty || len(k.offsets.pending) > 0: // a transaction that commits offsets uses it, too
+		case k.state != Empty || len(k.offsets.pending) > 0: // a transaction that commits offsets uses it, too
 			reply(kerr.NonEmptyGroup.Code)
 		default:
 			s.forget(k, reply)
@@ -103,7 +103,7 @@ func (c *Coordinator) DeleteOffsets(group string, list []TopicPartition, reply f
 		}
 		k := s.get(group)
 		subscribed, known := k.subscribed()
-		if k.State() != Empty && !known {
+		if k.state != Empty && !known {
 			reply(kerr.NonEmptyGroup.Code, nil)
 			return
 		}
@@ -187,7 +187,7 @@ func (c *Coordinator) Lags(reply func([]Lag)) {
 	c.each(func(s *shard) {
 		for id, k := range s.groups {
 			for _, o := range k.offsets.Committed() {
-				list = append(list, Lag{id, o.Topic, o.Partition, o.Offset, k.Members(), k.State()})
+				list = append(list, Lag{id, o.Topic, o.Partition, o.Offset, len(k.members), k.state})
 			}
 		}
 	}, func(int16) { reply(list) })

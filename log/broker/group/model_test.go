@@ -32,7 +32,6 @@ type modelClient struct {
 	syncing        bool
 	leads          bool
 	members        []string
-	assigned       string
 	fenced         bool
 }
 

@@ -120,5 +120,5 @@ func (o *Offsets) Expired(beforeMs int64) []TopicPartition {
 	return list
 }
 
-// Blank: nothing is committed or pending.
+// Blank says that nothing is committed or pending.
 func (o *Offsets) Blank() bool { return len(o.committed) == 0 && len(o.pending) == 0 }

@@ -47,7 +47,7 @@ func (g *Group) Sync(r SyncRequest, now time.Time, reply func(SyncResult)) {
 	m.answerSync(SyncResult{Code: kerr.RebalanceInProgress.Code}, now)
 	m.sync = reply
 	if m.id == g.leader && !g.saving {
-		g.assign(r.Assignments, now)
+		g.assign(r.Assignments)
 	}
 }
 
@@ -56,7 +56,7 @@ func (g *Group) synced(m *member) SyncResult {
 }
 
 // assign keeps the leader's assignment and, once it is durable (invariant 1), gives everyone theirs.
-func (g *Group) assign(assignments map[string][]byte, now time.Time) {
+func (g *Group) assign(assignments map[string][]byte) {
 	for _, m := range g.members {
 		m.assignment = assignments[m.id]
 	}

@@ -44,6 +44,7 @@ type Fold interface {
 	State(yield func(Record))
 }
 
+// Why a journal refuses work.
 var (
 	ErrLoading   = errors.New("coordinator is loading its state")
 	ErrNotLeader = errors.New("this node does not coordinate that key")

@@ -12,14 +12,15 @@ import (
 // State of a transactional id. The values are those of Kafka's records.
 type State int8
 
+// The states of a transactional id.
 const (
-	Empty State = iota
-	Ongoing
-	PrepareCommit
-	PrepareAbort
-	CompleteCommit
-	CompleteAbort
-	Dead // forgotten
+	Empty          State = iota // nothing was ever part of a transaction under this epoch
+	Ongoing                     // partitions are part of an open transaction
+	PrepareCommit               // decided; markers are being written
+	PrepareAbort                // decided; markers are being written
+	CompleteCommit              // every partition has its marker
+	CompleteAbort               // every partition has its marker
+	Dead                        // forgotten
 )
 
 func (s State) String() string {
@@ -218,7 +219,7 @@ func (t *Txn) TimeOut(now time.Time) Verdict {
 	return Verdict{Write: true}
 }
 
-// Idle: nothing has happened under this id since a time, and nothing is under way.
+// Idle says that nothing has happened under this id since a time, and that nothing is under way.
 func (t *Txn) Idle(since time.Time) bool {
 	return t.State != Ongoing && !t.completing() && t.Updated.Before(since)
 }

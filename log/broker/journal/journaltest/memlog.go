@@ -152,12 +152,14 @@ func (l *Log) check(h *record.Header) error {
 	return nil
 }
 
+// Leader is this node, unless Lead said otherwise.
 func (l *Log) Leader() (node, epoch int32, self bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return 1, l.epoch, !l.away
 }
 
+// Marks implements journal.Log, as the methods below do.
 func (l *Log) Marks() log.Marks {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,6 +196,7 @@ func (l *Log) Read(offset int64, maxBytes int, _ bool, _ log.Isolation) (log.Rea
 	return res, nil
 }
 
+// Append implements journal.Log.
 func (l *Log) Append(_ context.Context, batch []byte, _ int16, done func(cluster.AppendResult)) {
 	l.mu.Lock()
 	var res cluster.AppendResult
@@ -211,6 +214,7 @@ func (l *Log) Append(_ context.Context, batch []byte, _ int16, done func(cluster
 	done(res)
 }
 
+// Producers implements journal.Log.
 func (l *Log) Producers() []log.ProducerState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
