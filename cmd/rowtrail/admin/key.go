@@ -36,9 +36,8 @@ func (s *Server) resolveKey(ctx context.Context, topic, text string) ([]byte, er
 }
 
 // sampleKey is any key of the topic, nil when it has none.
-func (s *Server) sampleKey(ctx context.Context, topic string) ([]byte, error) {
-	var sample []byte
-	err := s.opts.Views.Scan(ctx, topic, snapshot.At{Now: true}, func(r snapshot.Row) error {
+func (s *Server) sampleKey(ctx context.Context, topic string) (sample []byte, err error) {
+	err = s.opts.Views.Scan(ctx, topic, snapshot.At{Now: true}, func(r snapshot.Row) error {
 		sample = bytes.Clone(r.Key)
 		return errStop
 	})

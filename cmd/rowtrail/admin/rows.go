@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type query struct {
 	at    snapshot.At
 	limit int64 // -1: all
 	full  bool
+	text  *columnReader // nil: rows as their records have them
 }
 
 // parse reads the request; on a bad one it has answered and returns false.
@@ -48,6 +50,16 @@ func (s *Server) parse(w http.ResponseWriter, r *http.Request) (query, bool) {
 		if q.full, err = strconv.ParseBool(text); err != nil {
 			fail(w, http.StatusBadRequest, fmt.Sprintf("full %q is neither true nor false", text))
 			return q, false
+		}
+	}
+	if given := r.FormValue("text"); given != "" {
+		text, err := strconv.ParseBool(given)
+		if err != nil || text && q.full {
+			fail(w, http.StatusBadRequest, fmt.Sprintf("text %q is neither true nor false, or full is asked for as well", given))
+			return q, false
+		}
+		if text {
+			q.text = newColumnReader(s.opts.Views, s.opts.Node, q.topic)
 		}
 	}
 	text := r.PathValue("key")
@@ -93,8 +105,29 @@ func (s *Server) latest(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, fmt.Sprintf("row with key %s in %s was deleted (offset %d, %s)",
 			q.key, q.topic, row.Offset, whenOf(row).UTC().Format(time.RFC3339Nano)))
 	default:
-		reply(w, http.StatusOK, newRow(row, q.full))
+		shown, err := q.show(r.Context(), row)
+		if err != nil {
+			failQuery(w, q, err)
+			return
+		}
+		reply(w, http.StatusOK, shown)
 	}
+}
+
+// show is a row as it was asked for.
+func (q query) show(ctx context.Context, row snapshot.Row) (Row, error) {
+	shown := newRow(row, q.full)
+	if q.text == nil {
+		return shown, nil
+	}
+	columns, ok, err := q.text.read(ctx, row)
+	if err != nil {
+		return Row{}, err
+	}
+	if ok {
+		shown.Row, shown.Value, shown.Absent = columns.json(), nil, columns.absent
+	}
+	return shown, nil
 }
 
 // whenOf is a record's time at the source, or in the log when that is unknown.
@@ -110,7 +143,7 @@ func (s *Server) scan(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	out := newStream(w, q)
+	out := newStream(r.Context(), w, q)
 	err := s.opts.Views.Scan(r.Context(), q.topic, q.at, func(row snapshot.Row) error {
 		if row.Deleted {
 			return nil
@@ -126,7 +159,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	out := newStream(w, q)
+	out := newStream(r.Context(), w, q)
 	err := s.opts.Views.History(r.Context(), q.topic, q.key, out.row)
 	if err == nil && out.count == 0 && q.limit != 0 {
 		fail(w, http.StatusNotFound, fmt.Sprintf("no row with key %s in %s", q.key, q.topic))
@@ -137,6 +170,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 
 // stream writes rows as JSON lines; the status line waits for the first one, so that an early error has its own.
 type stream struct {
+	ctx     context.Context
 	w       http.ResponseWriter
 	q       query
 	buffer  *bufio.Writer
@@ -144,8 +178,8 @@ type stream struct {
 	count   int64
 }
 
-func newStream(w http.ResponseWriter, q query) *stream {
-	s := &stream{w: w, q: q, buffer: bufio.NewWriterSize(w, streamBuffer)}
+func newStream(ctx context.Context, w http.ResponseWriter, q query) *stream {
+	s := &stream{ctx: ctx, w: w, q: q, buffer: bufio.NewWriterSize(w, streamBuffer)}
 	s.encoder = json.NewEncoder(s.buffer)
 	s.encoder.SetEscapeHTML(false)
 	return s
@@ -155,11 +189,15 @@ func (s *stream) row(row snapshot.Row) error {
 	if s.count == s.q.limit {
 		return errStop
 	}
+	shown, err := s.q.show(s.ctx, row)
+	if err != nil {
+		return err
+	}
 	if s.count == 0 {
 		s.w.Header().Set("Content-Type", jsonLines)
 	}
 	s.count++
-	return s.encoder.Encode(newRow(row, s.q.full))
+	return s.encoder.Encode(shown)
 }
 
 // close ends the answer. An error after the first line can only be told as the last line.

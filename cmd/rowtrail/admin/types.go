@@ -46,6 +46,7 @@ type Row struct {
 	Op         string          `json:"op,omitempty"`
 	Row        json.RawMessage `json:"row,omitempty"`
 	Value      json.RawMessage `json:"value,omitempty"`
+	Absent     []string        `json:"absent,omitempty"` // columns that no version since the row's key came up has a value of
 }
 
 // envelope is the part of a Debezium change event that state and history show.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -68,7 +69,25 @@ func rowsOverTheCLI(t *testing.T, n *node) {
 		t.Errorf("state as a table:\n%s", out)
 	}
 	_, out, _ = runCLI(t, "history", topic, "2", "--http", n.HTTP)
-	if got := lines(out); len(got) != 4 || !strings.HasPrefix(got[0], "OFFSET ") || !strings.Contains(got[1], ` r  {"id":2} {"id":2,"state":"new","note":null}`) || !strings.HasSuffix(got[3], ` x  {"id":2} (deleted)`) {
+	if got := lines(out); len(got) != 4 || !strings.HasPrefix(got[0], "OFFSET ") || !strings.Contains(got[1], ` r  {"id":2} {"id":"2","state":"new","note":null}`) || !strings.HasSuffix(got[2], ` d  {"id":2} (deleted)`) || !strings.HasSuffix(got[3], ` x  {"id":2} (deleted)`) {
 		t.Errorf("history as a table:\n%s", out)
+	}
+
+	// People see columns as the source prints them, a column that the source did not send again included.
+	big := strings.Repeat("x", 9000)
+	eventually(t, "columns of an item", func() (bool, string) {
+		code, rows, errs := ask("state", "shop.public.items", "1", "--text")
+		return code == ExitOK && string(rows[0].Row) == `{"id":"1","price":"10.25","made":null,"big":"`+big+`"}` && rows[0].Absent == nil, fmt.Sprint(rows, errs)
+	})
+	if code, rows, errs := ask("history", "shop.public.items", "1", "--text"); code != ExitOK || len(rows) != 3 ||
+		!strings.HasPrefix(string(rows[0].Row), `{"id":"1","price":"9.50","made":"2026-01-02 03:04:05+00","big":"xxx`) {
+		t.Errorf("history as text: exit %d, %s", code, errs)
+	}
+	if code, rows, _ := ask("state", "shop.public.items", "1"); code != ExitOK || !strings.Contains(string(rows[0].Row), `"big":"__debezium_unavailable_value"`) {
+		t.Errorf("the record as it is: exit %d, %+v", code, rows)
+	}
+	_, out, _ = runCLI(t, "state", "shop.public.items", "1", "--http", n.HTTP)
+	if got := strings.Join(strings.Fields(out), " "); !strings.HasSuffix(got, "id 1 price 10.25 made NULL big "+big) {
+		t.Errorf("item as a table:\n%s", out)
 	}
 }

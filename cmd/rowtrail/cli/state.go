@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -18,9 +19,11 @@ type rowFlags struct {
 	at    string
 	limit int64
 	full  bool
+	text  bool
 }
 
-func (f *rowFlags) query() url.Values {
+// query asks for columns as text where people read, for records as they are where programs do.
+func (f *rowFlags) query(table bool) url.Values {
 	q := url.Values{}
 	if f.at != "" {
 		q.Set("at", f.at)
@@ -30,6 +33,8 @@ func (f *rowFlags) query() url.Values {
 	}
 	if f.full {
 		q.Set("full", "true")
+	} else if f.text || table {
+		q.Set("text", "true")
 	}
 	return q
 }
@@ -53,6 +58,7 @@ bare value when the key has one column. A row that did not exist then, or was de
 	c.Flags().StringVar(&f.at, "at", "", "point in the past: an offset, a time, a span before now (-5m) or a source position (0/16B3748)")
 	c.Flags().Int64Var(&f.limit, "limit", -1, "print at most this many rows")
 	c.Flags().BoolVar(&f.full, "full", false, "print whole change events instead of rows")
+	c.Flags().BoolVar(&f.text, "text", false, "print columns as the source's text in JSON too, instead of Debezium's representation")
 	a.httpFlag(c)
 	return c
 }
@@ -64,7 +70,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Short: "Print every version of a row, oldest first",
 		Long:  `Print every version of the row with a key, oldest first. KEY is the row's key as JSON, or a bare value when the key has one column.`,
 		Example: `  rowtrail history shop.public.orders 42
-  rowtrail history shop.public.order_lines '{"order_id":42,"line":1}' --output json`,
+  rowtrail history shop.public.prices '{"product":7,"currency":"EUR"}' --output json`,
 		Args: args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return a.rows(cmd, &f, false, append([]string{"history"}, given...))
@@ -72,12 +78,16 @@ func (a *app) historyCommand() *cobra.Command {
 	}
 	c.Flags().Int64Var(&f.limit, "limit", -1, "print at most this many versions")
 	c.Flags().BoolVar(&f.full, "full", false, "print whole change events instead of rows")
+	c.Flags().BoolVar(&f.text, "text", false, "print columns as the source's text in JSON too, instead of Debezium's representation")
 	a.httpFlag(c)
 	return c
 }
 
 func (a *app) rows(cmd *cobra.Command, f *rowFlags, single bool, path []string) error {
-	answer, err := a.get(cmd.Context(), f.query(), path...)
+	if f.full && f.text {
+		return usage(errors.New("--full and --text exclude each other"))
+	}
+	answer, err := a.get(cmd.Context(), f.query(!a.json()), path...)
 	if err != nil {
 		return err
 	}
@@ -129,6 +139,7 @@ func op(row admin.Row) string {
 
 func body(row admin.Row) string {
 	switch {
+	case row.Op == "d" && row.Value == nil:
 	case row.Row != nil:
 		return printable(string(row.Row))
 	case row.Value != nil:
@@ -166,6 +177,9 @@ func (a *app) printRow(row admin.Row) error {
 	t = newTable(a.out)
 	for _, c := range columns {
 		t.row(c.name, c.value)
+	}
+	for _, name := range row.Absent {
+		t.row(name, "(unknown: the source never sent it)")
 	}
 	return t.flush()
 }

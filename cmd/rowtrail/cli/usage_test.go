@@ -52,6 +52,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"history t", "rowtrail: rowtrail history: accepts 2 arg(s), received 1"},
 		{"tail t --max x", "rowtrail: invalid argument \"x\" for \"--max\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"},
 		{"tail t --max=-1", "rowtrail: --max -1 is negative"},
+		{"state t --full --text", "rowtrail: --full and --text exclude each other"},
 		{"version -o yaml", `rowtrail: --output "yaml" is neither table nor json`},
 		{"serve", "rowtrail: no configuration file is named; add -c FILE (configs/minimal.yaml is one to start from)"},
 		{"check", "rowtrail: no configuration file is named; add -c FILE (configs/minimal.yaml is one to start from)"},

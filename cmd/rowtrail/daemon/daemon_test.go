@@ -252,7 +252,7 @@ func TestDiskNearlyFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	if err := client.ProduceSync(ctx, &kgo.Record{Topic: "things", Key: []byte("k"), Value: []byte("v")}).FirstErr(); err == nil {
 		t.Error("a write is accepted below the watermark")

@@ -1,0 +1,164 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/snapshot"
+)
+
+// maxFill bounds how far back a column that the source did not send is looked for.
+const maxFill = 256
+
+// columnReader shows change events as their columns in the source's own text. One serves one request: it keeps the table
+// versions that it met.
+type columnReader struct {
+	views      Views
+	topic      string
+	schemas    string // the schema topic
+	collection string
+	decoders   map[uint64]*event.Decoder
+}
+
+// newColumnReader finds the schema topic of a data topic: X.schema for the longest X that prefixes it.
+func newColumnReader(views Views, node Node, topic string) *columnReader {
+	r := &columnReader{views: views, topic: topic, decoders: map[uint64]*event.Decoder{}}
+	for i := strings.LastIndexByte(topic, '.'); i > 0; i = strings.LastIndexByte(topic[:i], '.') {
+		if _, ok := node.Topic(topic[:i] + ".schema"); ok {
+			r.schemas, r.collection = topic[:i]+".schema", topic[i+1:]
+			return r
+		}
+	}
+	return r
+}
+
+// columns are a row's, in the table's order; an absent one is left out and named in absent.
+type columns struct {
+	schema *event.Schema
+	row    event.Row
+	absent []string
+}
+
+// read decodes a row after its change; ok is false for what is no change event of a known table, and for a delete.
+func (r *columnReader) read(ctx context.Context, row snapshot.Row) (columns, bool, error) {
+	found, pos, ok, err := r.decode(ctx, row)
+	if !ok || err != nil {
+		return columns{}, false, err
+	}
+	// Invariant 6: an absent column is neither NULL nor the placeholder; its value is in the row's last version that has it.
+	missing := map[string]int{}
+	for _, i := range pos.Absent {
+		missing[found.schema.Columns[i].Name] = int(i)
+	}
+	at := row.Offset
+	for step := 0; len(missing) > 0 && step < maxFill && at > 0; step++ {
+		at--
+		before, exists, err := r.views.Latest(ctx, r.topic, row.Key, snapshot.At{Offset: &at})
+		if err != nil || !exists || before.Deleted || before.Partition != row.Partition {
+			break
+		}
+		older, olderPos, ok, err := r.decode(ctx, before)
+		if err != nil || !ok {
+			break
+		}
+		fill(&found, missing, older, olderPos)
+		at = before.Offset
+	}
+	for i, c := range found.schema.Columns {
+		if _, still := missing[c.Name]; still {
+			found.row[i].State = event.Absent
+			found.absent = append(found.absent, c.Name)
+		}
+	}
+	return found, true, nil
+}
+
+// fill takes what an older version has of the missing columns.
+func fill(row *columns, missing map[string]int, older columns, pos event.Position) {
+	absent := map[int]bool{}
+	for _, i := range pos.Absent {
+		absent[int(i)] = true
+	}
+	for i, c := range older.schema.Columns {
+		at, wanted := missing[c.Name]
+		if wanted && !absent[i] && older.row[i].State != event.Absent && row.schema.Columns[at].Type == c.Type {
+			row.row[at] = older.row[i]
+			delete(missing, c.Name)
+		}
+	}
+}
+
+// decode reads one version with the table version that its position header names.
+func (r *columnReader) decode(ctx context.Context, row snapshot.Row) (columns, event.Position, bool, error) {
+	if row.Value == nil || len(row.Place) == 0 || r.schemas == "" {
+		return columns{}, event.Position{}, false, nil
+	}
+	pos, err := event.ParsePosition(row.Place)
+	if err != nil || pos.Schema == 0 {
+		return columns{}, pos, false, nil //nolint:nilerr // not for this build to read: shown as it is stored
+	}
+	decoder, err := r.decoder(ctx, pos.Schema)
+	if err != nil {
+		return columns{}, pos, false, err
+	}
+	if decoder == nil {
+		return columns{}, pos, false, nil
+	}
+	change, err := decoder.Decode(row.Value, pos)
+	if err != nil {
+		return columns{}, pos, false, fmt.Errorf("%s, partition %d, offset %d: %w", row.Topic, row.Partition, row.Offset, err)
+	}
+	if change.After == nil {
+		return columns{}, pos, false, nil
+	}
+	out := columns{schema: decoder.Schema(), row: make(event.Row, len(change.After))}
+	for i, datum := range change.After { // the decoder's row is valid until its next call only
+		out.row[i] = event.Datum{State: datum.State, Text: append([]byte(nil), datum.Text...)}
+	}
+	return out, pos, true, nil
+}
+
+// decoder is nil when the schema topic does not hold the version.
+func (r *columnReader) decoder(ctx context.Context, id uint64) (*event.Decoder, error) {
+	if d, known := r.decoders[id]; known {
+		return d, nil
+	}
+	key, err := json.Marshal(event.SchemaKey{Collection: r.collection, ID: fmt.Sprintf("%016x", id)})
+	if err != nil {
+		return nil, fmt.Errorf("write schema key: %w", err)
+	}
+	record, found, err := r.views.Latest(ctx, r.schemas, key, snapshot.At{Now: true})
+	if err != nil {
+		return nil, fmt.Errorf("look up table version: %w", err)
+	}
+	var d *event.Decoder
+	if found && !record.Deleted {
+		schema, err := event.ParseSchema(record.Value)
+		if err != nil {
+			return nil, fmt.Errorf("read table version in %s, offset %d: %w", r.schemas, record.Offset, err)
+		}
+		if d, err = event.NewDecoder(schema); err != nil {
+			return nil, fmt.Errorf("read table version in %s, offset %d: %w", r.schemas, record.Offset, err)
+		}
+	}
+	r.decoders[id] = d
+	return d, nil
+}
+
+// json writes the columns in the table's order: text as the source prints it, NULL as null, absent ones not at all.
+func (c columns) json() json.RawMessage {
+	fields := make([]member, 0, len(c.row))
+	for i, datum := range c.row {
+		switch datum.State {
+		case event.Absent:
+		case event.Null:
+			fields = append(fields, member{c.schema.Columns[i].Name, json.RawMessage("null")})
+		default:
+			fields = append(fields, member{c.schema.Columns[i].Name, json.RawMessage(quote(string(datum.Text)))})
+		}
+	}
+	return object(fields)
+}
