@@ -56,6 +56,21 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
+// BenchmarkAppendAlone is the latency of one small append at acks all on an idle node; each pays for a sync.
+func BenchmarkAppendAlone(b *testing.B) {
+	n := startNode(b, b.TempDir())
+	defer n.close(b)
+	n.topic(b, "t", 1)
+	r := n.replica(b, "t", 0)
+	batch := batchOf("value")
+	b.ReportAllocs()
+	for b.Loop() {
+		if a := appendNow(r, append([]byte(nil), batch...)); a.Err != nil {
+			b.Fatal(a.Err)
+		}
+	}
+}
+
 // BenchmarkManyGroups measures a node with a thousand idle partitions: creating them, memory for each, starting again.
 func BenchmarkManyGroups(b *testing.B) {
 	const groups = 1000
@@ -87,8 +102,8 @@ func BenchmarkManyGroups(b *testing.B) {
 // BenchmarkStoreCommit is the limit: the same bytes through Store.Commit alone, as many entries per sync as the
 // scheduler gathers.
 func BenchmarkStoreCommit(b *testing.B) {
-	for _, c := range []struct{ groups, perSync int }{{1, benchWindow / 2}, {64, 2 * benchWindow}} {
-		b.Run(fmt.Sprintf("groups=%d", c.groups), func(b *testing.B) {
+	for _, c := range []struct{ groups, perSync int }{{1, 1}, {1, benchWindow / 2}, {64, 2 * benchWindow}} {
+		b.Run(fmt.Sprintf("groups=%d/sync=%d", c.groups, c.perSync), func(b *testing.B) {
 			store, err := log.Open(b.TempDir(), log.Options{Logger: quiet(), MinFreeBytes: 1})
 			if err != nil {
 				b.Fatal(err)

@@ -277,6 +277,11 @@ func TestFailedCommitHaltsAndAcknowledgesNothing(t *testing.T) {
 	if err := <-done; !errors.Is(err, errHalted) {
 		t.Errorf("append on a halted node: %v", err)
 	}
+	late, _, err := openMem(s, d, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-late.dead // whoever waits for it to lead is told
 }
 
 // A full disk holds writes back; they go on when there is space, in order and once.

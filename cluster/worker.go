@@ -239,6 +239,10 @@ func (w *worker) flush() {
 
 func (w *worker) add(g *group) {
 	w.groups[g.id] = g
+	if err := w.s.failed(); err != nil {
+		w.remove(g, err)
+		return
+	}
 	if g.alone() {
 		// Nobody else can win, so there is nothing to wait for.
 		if err := g.rn.Campaign(); err != nil {
