@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -366,5 +368,53 @@ func TestGroupTransactSession(t *testing.T) {
 	}
 	if len(out) != total || len(seen) != total {
 		t.Fatalf("%d records, %d different ones, of %d", len(out), len(seen), total)
+	}
+}
+
+// librdkafka, by kcat: two members share a topic, commit, and the next one finds nothing left.
+func TestGroupKcat(t *testing.T) {
+	kcat, err := exec.LookPath("kcat")
+	if err != nil {
+		t.Skipf("kcat is not installed (apt-get install kcat): %v", err)
+	}
+	s := serve(t)
+	cl := s.client(t, true)
+	createTopic(t, cl, "events", 4)
+	for i := range 500 {
+		cl.Produce(t.Context(), &kgo.Record{Topic: "events", Key: fmt.Append(nil, i), Value: fmt.Append(nil, i)}, nil)
+	}
+	if err := cl.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	read := func() []string {
+		ctx := within(t, 30*time.Second)
+		cmd := exec.CommandContext(ctx, kcat, "-b", s.addr, "-G", "kcat", "-q", "-e", "-X", "auto.offset.reset=earliest", "events")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Errorf("kcat: %v", err)
+		}
+		return strings.Fields(string(out))
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	for range 2 {
+		wg.Go(func() {
+			for _, v := range read() {
+				mu.Lock()
+				seen[v] = true
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(seen) != 500 {
+		t.Fatalf("%d of 500 records were read", len(seen))
+	}
+	if rest := read(); len(rest) != 0 {
+		t.Fatalf("%d records were read again", len(rest))
+	}
+	if d, err := kadm.NewClient(cl).DescribeGroups(t.Context(), "kcat"); err != nil || d["kcat"].State != "Empty" {
+		t.Fatalf("%+v, %v", d, err)
 	}
 }
