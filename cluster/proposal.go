@@ -1,0 +1,165 @@
+package cluster
+
+import (
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/rowtrail/rowtrail/log"
+)
+
+// proposal is one append on its way through a group.
+type proposal struct {
+	payload []byte
+	size    int64
+	acks    int16
+	done    func(baseOffset int64, err error) // called once; must not block
+
+	staged    log.Staged
+	index     uint64 // known once Raft hands the entry out for writing; 0 for a duplicate
+	term      uint64
+	answered  bool
+	duplicate bool
+}
+
+// stage checks and stamps a proposal. A refusal is answered at once.
+func (g *group) stage(p *proposal, now time.Time, out *output) {
+	staged, err := log.Staged{}, g.closeErr
+	switch {
+	case err != nil:
+	case !g.serving:
+		err = log.ErrNotLeader
+	default:
+		staged, err = g.sm.Stage(int32(g.term), p.payload, now)
+	}
+	if err != nil {
+		g.worker.gate.release(p.size)
+		g.answer(p, err, out)
+		return
+	}
+	p.staged, p.term = staged, g.term
+	if staged.Duplicate {
+		// What it repeats is either applied or among those before it, so it is answered in turn.
+		p.duplicate = true
+		g.worker.gate.release(p.size)
+	}
+	g.batch = append(g.batch, p)
+}
+
+// propose hands what was staged this turn to Raft as one message.
+func (g *group) propose(out *output) {
+	if len(g.batch) == 0 {
+		return
+	}
+	g.entries = g.entries[:0]
+	for _, p := range g.batch {
+		if !p.duplicate {
+			g.entries = append(g.entries, &raftpb.Entry{Data: p.payload})
+		}
+	}
+	var err error
+	if len(g.entries) > 0 {
+		err = g.rn.Step(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &g.self, Entries: g.entries})
+		clear(g.entries)
+	}
+	if err != nil {
+		for i := len(g.batch) - 1; i >= 0; i-- {
+			if !g.batch[i].duplicate {
+				g.sm.Unstage(g.batch[i].staged)
+				g.worker.gate.release(g.batch[i].size)
+			}
+		}
+		for _, p := range g.batch {
+			g.answer(p, log.ErrNotLeader, out)
+		}
+	} else {
+		for _, p := range g.batch {
+			p.payload = nil // Raft keeps its own copy
+			g.pending = append(g.pending, p)
+			if p.acks == 0 {
+				g.answer(p, nil, out)
+			}
+		}
+		out.counters.proposals.Add(int64(len(g.entries)))
+	}
+	clear(g.batch)
+	g.batch = g.batch[:0]
+	g.answerReady(out)
+}
+
+// nextOwn returns the oldest proposal without an index if e is its entry.
+func (g *group) nextOwn(e *raftpb.Entry) *proposal {
+	for g.next < len(g.pending) && g.pending[g.next].duplicate {
+		g.next++
+	}
+	if g.next == len(g.pending) || len(e.GetData()) == 0 || e.GetTerm() != g.pending[g.next].term {
+		return nil
+	}
+	p := g.pending[g.next]
+	g.next++
+	return p
+}
+
+// settle answers proposals up to an applied entry.
+func (g *group) settle(index, term uint64, out *output) {
+	for len(g.pending) > 0 {
+		p := g.pending[0]
+		if !p.duplicate && (p.index == 0 || p.index > index) {
+			return
+		}
+		var err error
+		if !p.duplicate && p.term != term {
+			err = log.ErrNotLeader // another leader's entry took its place
+		}
+		g.popPending()
+		g.answer(p, err, out)
+	}
+}
+
+// answerReady answers duplicates that have nothing before them.
+func (g *group) answerReady(out *output) {
+	for len(g.pending) > 0 && g.pending[0].duplicate {
+		p := g.pending[0]
+		g.popPending()
+		g.answer(p, nil, out)
+	}
+}
+
+func (g *group) popPending() {
+	g.pending[0] = nil
+	g.pending = g.pending[1:]
+	if g.next > 0 {
+		g.next--
+	}
+	if len(g.pending) == 0 {
+		g.pending = nil
+	}
+}
+
+func (g *group) failPending(err error, out *output) {
+	if len(g.pending) == 0 {
+		return
+	}
+	for i, p := range g.pending {
+		if i >= g.next && !p.duplicate {
+			g.worker.gate.release(p.size) // never reached the writer
+		}
+		g.answer(p, err, out)
+	}
+	g.pending, g.next = nil, 0
+}
+
+// answer completes a proposal once.
+func (g *group) answer(p *proposal, err error, out *output) {
+	if p.answered {
+		return
+	}
+	p.answered = true
+	g.gate.release(p.size)
+	out.finished++
+	base := p.staged.BaseOffset
+	if err != nil {
+		base = -1
+	}
+	p.done(base, err)
+}
