@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -30,8 +31,8 @@ func TestParseConfigReportsAll(t *testing.T) {
 	})
 	got := map[string]string{}
 	for _, err := range errs {
-		pe, ok := err.(*sink.PropertyError)
-		if !ok {
+		var pe *sink.PropertyError
+		if !errors.As(err, &pe) {
 			t.Fatalf("%T %v", err, err)
 		}
 		got[pe.Property] = pe.Err.Error()

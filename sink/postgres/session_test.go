@@ -343,4 +343,3 @@ func TestForeignRecords(t *testing.T) {
 		}
 	}
 }
-

@@ -283,3 +283,13 @@ func (l *Log) Write(t testing.TB, commit bool, txs ...*Tx) {
 
 // Seeds are the addresses of the log.
 func (l *Log) Seeds() []string { return l.seeds }
+
+// PartitionOf tells where a row's events go.
+func (l *Log) PartitionOf(t testing.TB, tab *Table, row event.Row) int32 {
+	t.Helper()
+	key, _, err := tab.encoder.AppendKey(nil, row)
+	if err != nil {
+		t.Fatalf("encode key: %v", err)
+	}
+	return int32(partitioner().ForTopic(tab.Topic).Partition(&kgo.Record{Key: key}, int(tab.Partitions)))
+}
