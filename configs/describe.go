@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Reference is the table of docs/configuration.md: every key, by section.
+// Reference is the tables of docs/configuration.md: every key by section, and the properties.
 func Reference() string {
 	var b strings.Builder
 	header := "\n| key | value | default | meaning |\n| --- | --- | --- | --- |\n"
@@ -31,6 +31,8 @@ func Reference() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, f.accepts(), standard, f.Doc)
 	}
+	b.WriteString(propertyTable("Properties of a `postgres` connector", ConnectorProperties()))
+	b.WriteString(propertyTable("Properties of a `postgres` sink", SinkProperties()))
 	return strings.TrimLeft(b.String(), "\n")
 }
 

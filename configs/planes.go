@@ -23,7 +23,7 @@ func (v *validator) connectors() {
 			continue // reported by the decoder
 		}
 		parsed, errs := connectorpg.ParseConfig(c.Name, c.Config.Values())
-		v.properties(path, c.Config, errs)
+		v.properties(path, c.Config, errs, ConnectorProperties())
 		if len(errs) > 0 {
 			continue
 		}
@@ -62,7 +62,7 @@ func (v *validator) sinks() {
 			continue
 		}
 		parsed, errs := sinkpg.ParseConfig(s.Name, s.Topics, s.Config.Values())
-		v.properties(path, s.Config, errs)
+		v.properties(path, s.Config, errs, SinkProperties())
 		if len(errs) == 0 {
 			s.Parsed = parsed
 		}
@@ -79,7 +79,7 @@ func (v *validator) brokenBelow(path string) bool {
 }
 
 // properties puts a package's errors at the lines of the properties that they name.
-func (v *validator) properties(path string, props Properties, errs []error) {
+func (v *validator) properties(path string, props Properties, errs []error, known []Property) {
 	for _, err := range errs {
 		property, cause := "", err
 		if e := (*connectors.PropertyError)(nil); errors.As(err, &e) {
@@ -88,6 +88,7 @@ func (v *validator) properties(path string, props Properties, errs []error) {
 			property, cause = e.Property, e.Err
 		}
 		what, remedy, _ := strings.Cut(cause.Error(), "; ")
+		remedy = remedyFor(property, what, remedy, known)
 		at := path + ".config"
 		switch {
 		case property == "topics" || property == "name":

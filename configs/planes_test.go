@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	connectorpg "github.com/rowtrail/rowtrail/connectors/postgres"
+	sinkpg "github.com/rowtrail/rowtrail/sink/postgres"
 )
 
 // problemsOf returns what is wrong with a file, one line each.
@@ -48,7 +51,7 @@ sinks:
 		`f:8: connectors[1].name: "no dsn" is not a name; use up to 100 letters, digits, dots, dashes and underscores, a letter or digit first`,
 		`f:13: connectors[2].type: "postgers" is not known; did you mean postgres?`,
 		`f:20: sinks[0].config.truncate.enabled: "7" is not supported`,
-		"f:21: sinks[0].config.nope: unknown property",
+		"f:21: sinks[0].config.nope: unknown property; remove it; docs/configuration.md lists the properties",
 		"f:22: sinks[1].topics: is missing; add it: Topics to apply",
 		`f:22: sinks[1].name: "warehouse" is also the name of the one on line 15; give each its own`,
 	} {
@@ -100,6 +103,42 @@ func TestProblemsKeepSecrets(t *testing.T) {
 		got := problemsOf(t, yaml)
 		if len(got) == 0 || strings.Contains(strings.Join(got, "\n"), "hunter2") {
 			t.Errorf("%s\n%s", yaml, strings.Join(got, "\n"))
+		}
+	}
+}
+
+// TestDocumentedPropertiesAreAccepted: each property of the reference is one that its package takes, with the default
+// that the reference tells.
+func TestDocumentedPropertiesAreAccepted(t *testing.T) {
+	for _, p := range ConnectorProperties() {
+		value := p.Default
+		switch {
+		case p.Name == "topic.prefix":
+			value = "shop"
+		case strings.HasSuffix(p.Name, ".list") || value == "" && !strings.HasPrefix(p.Name, "database."):
+			value = ""
+		case value == "":
+			continue // the connection, which TestExamplesLoad has
+		}
+		props := map[string]string{"database.dsn": "postgres://u@h/d", p.Name: value}
+		if strings.HasPrefix(p.Name, "key.converter.") {
+			props["value.converter.schemas.enable"] = value
+		}
+		if _, errs := connectorpg.ParseConfig("shop", props); len(errs) > 0 {
+			t.Errorf("connector property %s=%q: %v", p.Name, value, errs)
+		}
+	}
+	for _, p := range SinkProperties() {
+		props := map[string]string{"dsn": "postgres://u@h/d"}
+		if p.Default != "" && p.Default != "the source's" {
+			props[p.Name] = p.Default
+		} else if strings.HasPrefix(p.Name, "batch.") {
+			props[p.Name] = "10"
+		} else if p.Name != "dsn" {
+			props[p.Name] = ""
+		}
+		if _, errs := sinkpg.ParseConfig("warehouse", []string{"shop.*"}, props); len(errs) > 0 {
+			t.Errorf("sink property %s: %v", p.Name, errs)
 		}
 	}
 }

@@ -1,0 +1,102 @@
+package configs
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Property describes one setting of a connector or sink, for the reference. Its package is what accepts it.
+type Property struct {
+	Name, Default, Doc string
+}
+
+// ConnectorProperties lists what a postgres connector takes.
+func ConnectorProperties() []Property {
+	return []Property{
+		{"database.dsn", "", "Connection string of the source, postgres://user:password@host:port/database; instead of the next six."},
+		{"database.hostname", "", "Host of the source, or the directory of its socket."},
+		{"database.port", "5432", "Port of the source."},
+		{"database.user", "", "Role to connect as; it needs REPLICATION, and SELECT on the captured tables."},
+		{"database.password", "", "Its password."},
+		{"database.dbname", "", "Database to capture."},
+		{"database.sslmode", "prefer", "disable, allow, prefer, require, verify-ca or verify-full; with database.sslrootcert, database.sslcert and database.sslkey."},
+		{"topic.prefix", "the connector's name", "Topics are <topic.prefix>.<schema>.<table>; position, schema and transaction topics begin with it too."},
+		{"table.include.list", "", "Tables to capture: regular expressions for schema.table, each matched as a whole."},
+		{"table.exclude.list", "", "Tables not to capture; instead of table.include.list."},
+		{"schema.include.list", "", "Schemas to capture; schema.exclude.list for those not to."},
+		{"column.include.list", "", "Columns to capture, as schema.table.column; column.exclude.list for those not to. Key columns always stay in the key."},
+		{"message.key.columns", "", "Keys other than the primary key: schema.table:column,column;..."},
+		{"message.prefix.include.list", "", "Prefixes of logical messages to capture; without it none are."},
+		{"slot.name", "debezium", "Replication slot; made when it is missing, and read by this connector alone."},
+		{"slot.drop.on.stop", "false", "Drop the slot when the connector stops: for tests; changes in between are lost."},
+		{"slot.failover", "false", "Make the slot a failover slot (Postgres 17 and later)."},
+		{"publication.name", "dbz_publication", "Publication that the slot reads."},
+		{"publication.autocreate.mode", "filtered", "filtered: make it for exactly the captured tables; disabled: it exists; all_tables: FOR ALL TABLES, which can break the application's updates of tables without a key."},
+		{"snapshot.mode", "initial", "initial: load the tables, then stream; initial_only: load, then stop; no_data: stream only."},
+		{"snapshot.max.threads", "2", "Tables loaded at the same time."},
+		{"snapshot.include.collection.list", "", "Captured tables to load; the others are streamed only. Empty: all."},
+		{"heartbeat.interval.ms", "0", "Write a heartbeat record this often; 0: none. The slot of an idle database is confirmed without it."},
+		{"heartbeat.action.query", "", "SQL to run at the source with each heartbeat."},
+		{"topic.heartbeat.prefix", "__debezium-heartbeat", "Heartbeats go to <topic.heartbeat.prefix>.<topic.prefix>."},
+		{"status.update.interval.ms", "10000", "How often the source hears that the connector is alive."},
+		{"tombstones.on.delete", "true", "Follow a delete with a record without value, which lets compaction forget the key."},
+		{"skipped.operations", "t", "Kinds of changes not to capture: c, u, d, t, or none."},
+		{"provide.transaction.metadata", "false", "Add a transaction block to each event, and BEGIN records to the transaction topic."},
+		{"decimal.handling.mode", "precise", "precise, double or string."},
+		{"time.precision.mode", "adaptive", "How dates and times are written."},
+		{"interval.handling.mode", "string", "string loses nothing; numeric is Debezium's default."},
+		{"binary.handling.mode", "bytes", "bytes, base64, base64-url-safe or hex."},
+		{"hstore.handling.mode", "json", "json or map."},
+		{"unavailable.value.placeholder", "__debezium_unavailable_value", "What stands for a large value that the source did not send again."},
+		{"key.converter.schemas.enable", "false", "Wrap keys and values in {schema, payload}; value.converter.schemas.enable must be the same."},
+		{"topic.creation.default.partitions", "-1", "Partitions of a new data topic; -1: log.num.partitions. Other topic.creation.default.* are the topic's configuration."},
+		{"producer.override.compression.type", "zstd", "zstd, lz4, snappy or none."},
+	}
+}
+
+// SinkProperties lists what a postgres sink takes.
+func SinkProperties() []Property {
+	return []Property{
+		{"dsn", "", "Connection string of the target, postgres://user:password@host:port/database. Required."},
+		{"target.schema", "the source's", "Schema of all tables in the target."},
+		{"table.map", "", "Tables of another name: source.table:target.table, ..."},
+		{"schema.evolution", "basic", "basic: create missing tables, columns and enum types; none: stop with the SQL that is needed."},
+		{"truncate.enabled", "true", "Apply truncates; false: stop at one."},
+		{"offsets.schema", "rowtrail", "Schema of the tables that hold the sink's offsets in the target."},
+		{"batch.max.rows", "", "Bound of a target transaction in rows; a larger source transaction still stays whole."},
+		{"batch.max.bytes", "", "The same in bytes."},
+		{"batch.max.ms", "", "How long source transactions are gathered into one target transaction."},
+		{"consistency", "transaction", "transaction: whole source transactions, all partitions in one task."},
+	}
+}
+
+func propertyTable(title string, list []Property) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n### %s\n\n| property | default | meaning |\n| --- | --- | --- |\n", title)
+	for _, p := range list {
+		standard := "-"
+		if p.Default != "" {
+			standard = "`" + p.Default + "`"
+			if strings.Contains(p.Default, " ") || strings.HasSuffix(p.Default, "'s") {
+				standard = p.Default
+			}
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.Name, standard, p.Doc)
+	}
+	return b.String()
+}
+
+// remedyFor completes a package's error that says no remedy.
+func remedyFor(property, what, remedy string, known []Property) string {
+	if remedy != "" || !strings.HasSuffix(what, "unknown") && what != "unknown property" {
+		return remedy
+	}
+	names := make([]string, len(known))
+	for i, p := range known {
+		names[i] = p.Name
+	}
+	if s := suggest(property, names); s != "" {
+		return fmt.Sprintf("did you mean %s?", s)
+	}
+	return "remove it; docs/configuration.md lists the properties"
+}
