@@ -144,10 +144,10 @@ func TestGroupStaticMembers(t *testing.T) {
 		go func() {
 			for ctx.Err() == nil {
 				fs := cl.PollFetches(ctx)
+				cl.AllowRebalance()
 				if fs.IsClientClosed() {
 					return
 				}
-				cl.AllowRebalance()
 			}
 		}()
 		return cl
