@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -325,13 +326,15 @@ func TestGroupTransactSession(t *testing.T) {
 			if err := sess.Begin(); err != nil {
 				return
 			}
-			failed := false
+			var failed atomic.Bool
 			fs.EachRecord(func(r *kgo.Record) {
 				sess.Produce(ctx, &kgo.Record{Topic: "out", Key: r.Key, Value: r.Value}, func(_ *kgo.Record, err error) {
-					failed = failed || err != nil
+					if err != nil {
+						failed.Store(true)
+					}
 				})
 			})
-			_, err := sess.End(ctx, kgo.TransactionEndTry(!failed && rand.IntN(10) > 0))
+			_, err := sess.End(ctx, kgo.TransactionEndTry(!failed.Load() && rand.IntN(10) > 0))
 			sess.AllowRebalance()
 			if err != nil {
 				return
