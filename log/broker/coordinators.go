@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -72,7 +73,11 @@ func (b *Broker) internalTopic(ctx context.Context, name string, partitions int3
 	if t == nil {
 		var err error
 		t, err = b.node.CreateTopic(ctx, cluster.TopicSpec{Name: name, Partitions: partitions, Internal: true,
-			Config: map[string]string{"cleanup.policy": "compact"}})
+			Config: map[string]string{
+				"cleanup.policy": "compact",
+				// One record holds a whole group or transaction.
+				"max.message.bytes": strconv.Itoa(log.MaxBatchBytes),
+			}})
 		if errors.Is(err, cluster.ErrTopicExists) {
 			t, err = b.topic(name, zeroID, false)
 		}

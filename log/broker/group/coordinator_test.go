@@ -334,6 +334,24 @@ func TestOffsetsExpire(t *testing.T) {
 	}
 }
 
+// A group that is too large for its record is refused by itself; its neighbours do not notice.
+func TestGroupTooLarge(t *testing.T) {
+	l := &journaltest.Log{}
+	c, stop := run(l, Options{})
+	defer stop()
+	res := ask(func(reply func(JoinResult)) {
+		c.Join("big", JoinRequest{Session: 10 * time.Second, Rebalance: time.Minute, ProtocolType: "consumer", Protocols: []Protocol{{"range", nil}}}, reply)
+	})
+	sres := ask(func(reply func(SyncResult)) {
+		c.Sync("big", SyncRequest{MemberID: res.MemberID, Generation: 1,
+			Assignments: map[string][]byte{res.MemberID: make([]byte, maxGroupBytes)}}, reply)
+	})
+	if sres.Code != kerr.UnknownServerError.Code || len(l.Batches()) != 0 {
+		t.Fatalf("code %d, %d batches", sres.Code, len(l.Batches()))
+	}
+	joinOne(t, c, JoinRequest{Session: 10 * time.Second, Rebalance: time.Minute, ProtocolType: "consumer", Protocols: []Protocol{{"range", nil}}})
+}
+
 func TestInitialRebalanceDelayCollectsMembers(t *testing.T) {
 	limits := Limits{InitialRebalanceDelay: 3 * time.Second}.withDefaults()
 	h := &modelHost{}

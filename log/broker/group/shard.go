@@ -7,8 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
+
+// maxGroupBytes bounds the metadata and assignments of one group.
+const maxGroupBytes = 16 << 20
 
 // kept is a group with its offsets.
 type kept struct {
@@ -185,8 +189,14 @@ func (s *shard) Save(g *Group, then func(time.Time, error)) {
 		then(s.j.Now(), journal.ErrLoading) // forgotten meanwhile; nobody waits for it
 		return
 	}
-	k.last = g.record()
-	s.j.Stage([]journal.Record{k.last}, func(_ int64, err error) {
+	r := g.record()
+	if len(r.Value) > maxGroupBytes {
+		then(s.j.Now(), fmt.Errorf("keep group %q: %w: its members' metadata and assignments take %d bytes, at most %d are kept",
+			g.ID, log.ErrTooLarge, len(r.Value), maxGroupBytes))
+		return
+	}
+	k.last = r
+	s.j.Stage([]journal.Record{r}, func(_ int64, err error) {
 		then(s.j.Now(), err)
 		s.schedule(k)
 	})

@@ -1,9 +1,12 @@
 package group
 
 import (
+	"errors"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/rowtrail/rowtrail/log"
 )
 
 // SyncRequest asks for the member's assignment; the leader's brings everyone's.
@@ -68,9 +71,13 @@ func (g *Group) assign(assignments map[string][]byte) {
 		}
 		g.saving = false
 		if err != nil {
+			code := kerr.CoordinatorNotAvailable.Code
+			if errors.Is(err, log.ErrTooLarge) {
+				code = kerr.UnknownServerError.Code // to try again would not help
+			}
 			for _, m := range g.sorted() {
 				m.assignment = nil
-				m.answerSync(SyncResult{Code: kerr.CoordinatorNotAvailable.Code}, now)
+				m.answerSync(SyncResult{Code: code}, now)
 			}
 			g.prepare(now)
 			return
