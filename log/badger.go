@@ -45,12 +45,20 @@ func badgerOptions(dir string, logger badger.Logger) badger.Options {
 // so the store has to listen.
 const syncFailure = "while curlf sync"
 
-// badgerLogger passes on what Badger logs, and stops the store on a failed sync.
+// rewriteStarts is what Badger logs right before a garbage collection notes the newest version in the database. Deletes
+// newer than that survive until the collection has ended, so that none of them can be undone by it. Badger reads that
+// version without regard to a commit that is being written, whose deletes would then be missed.
+const rewriteStarts = "Rewriting fid"
+
+// badgerLogger passes on what Badger logs, stops the store on a failed sync, and lets it hold commits back while a
+// garbage collection starts. Badger calls it from the goroutine that does the work.
 type badgerLogger struct {
-	log   *slog.Logger
-	fatal func(error)
+	log     *slog.Logger
+	fatal   func(error)
+	rewrite func()
 }
 
+// Errorf implements badger.Logger.
 func (l *badgerLogger) Errorf(format string, args ...any) {
 	msg := strings.TrimSpace(fmt.Sprintf(format, args...))
 	if strings.Contains(format, syncFailure) {
@@ -60,9 +68,17 @@ func (l *badgerLogger) Errorf(format string, args ...any) {
 	l.log.Error("storage engine", "message", msg)
 }
 
+// Warningf implements badger.Logger.
 func (l *badgerLogger) Warningf(format string, args ...any) {
 	l.log.Warn("storage engine", "message", strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
-func (l *badgerLogger) Infof(string, ...any)  {}
+// Infof implements badger.Logger.
+func (l *badgerLogger) Infof(format string, _ ...any) {
+	if strings.HasPrefix(format, rewriteStarts) {
+		l.rewrite()
+	}
+}
+
+// Debugf implements badger.Logger.
 func (l *badgerLogger) Debugf(string, ...any) {}

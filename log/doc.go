@@ -49,7 +49,9 @@
 // them, and opening the partition queues their deletion again.
 //
 // Value-log garbage collection: Badger writes the live values of a file again, synced, before it removes the file; a crash
-// in between leaves both copies. Deleted keys cannot come back from a removed file's copy since Badger 4.9.4.
+// in between leaves both copies. A delete that is committed meanwhile must survive the collection, or its key
+// would come back: Badger keeps deletes newer than the collection's start, and the store lets no commit be half
+// written at that moment (holdCommits).
 //
 // Drop: the intent (d|group) is durable in one transaction with the removal of hard state, horizon and checkpoint; deletes of
 // entries follow in portions and the intent goes last. A restart finds the intent and goes on. Before the intent is durable

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"encoding/binary"
 	"flag"
 	"log/slog"
 	"math/rand/v2"
@@ -65,14 +66,21 @@ func mustPartition(t testing.TB, s *Store, id GroupID) *Partition {
 // payload is incompressible and different for each call.
 func payload(n int) []byte {
 	b := make([]byte, n)
-	for i := 0; i+8 <= n; i += 8 {
-		v := rand.Uint64()
-		for j := range 8 {
-			b[i+j] = byte(v >> (8 * j))
-		}
+	from := rand.IntN(1 << 10)
+	for i := 0; i < n; i += len(noise) / 2 {
+		copy(b[i:], noise[from:from+len(noise)/2])
+	}
+	if n >= 8 {
+		binary.LittleEndian.PutUint64(b[n-8:], rand.Uint64())
 	}
 	return b
 }
+
+var noise = func() []byte {
+	b := make([]byte, 64<<10)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
+	return b
+}()
 
 // batchOf builds a batch of one record that has exactly size bytes, but for the few sizes that no record has.
 func batchOf(size int, ts int64) []byte {

@@ -18,6 +18,8 @@ const (
 	gcTries = 5
 	// gcRatio is the share of a value-log file that must be deleted before it is rewritten.
 	gcRatio = 0.5
+	// gcStart is how long commits are held back while a collection notes where it starts, which takes microseconds.
+	gcStart = 10 * time.Millisecond
 )
 
 // keeper is the Store's one goroutine: it watches the free space, commits housekeeping while the node is idle, and gives
@@ -97,6 +99,13 @@ func (k *keeper) collect() {
 		default:
 		}
 	}
+}
+
+// holdCommits lets no commit be under way while a garbage collection notes the newest version.
+func (s *Store) holdCommits() {
+	s.commitMu.Lock()
+	s.stats.collections.Add(1)
+	time.AfterFunc(gcStart, s.commitMu.Unlock)
 }
 
 // spacePad holds the filler of rollMemTable. Each round overwrites the one before.

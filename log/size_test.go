@@ -51,6 +51,9 @@ func TestRetentionGivesDiskBack(t *testing.T) {
 			if peak > bound || peakApparent > bound+256<<20 {
 				t.Errorf("disk use peaks at %d MB, bound is %d MB", peak>>20, bound>>20)
 			}
+			if size > 300 && s.Stats().Collections == 0 {
+				t.Error("no garbage collection was seen: does Badger still log that it starts?")
+			}
 			if p.Bytes() > keep+int64(size)*2 {
 				t.Errorf("%d bytes are retained, configured are %d", p.Bytes(), keep)
 			}
@@ -123,7 +126,7 @@ func TestOpenIsFast(t *testing.T) {
 				}
 				t.Logf("%s: %d MB of %d-byte batches (written at %d MB/s): open %v, ready after %d more entries at %v",
 					how, total>>20, size, mbps, opened.Round(time.Millisecond), tail, took.Round(time.Millisecond))
-				if took > 2*time.Second {
+				if took > raceFactor*2*time.Second {
 					t.Errorf("opening took %v", took)
 				}
 				if err := s.Close(); err != nil {

@@ -54,13 +54,14 @@ type slot struct {
 }
 
 type storeCounters struct {
-	syncs, bytes, mutations atomic.Int64
+	syncs, bytes, mutations, collections atomic.Int64
 }
 
 // StoreStats of the whole store, for metrics.
 type StoreStats struct {
 	Syncs, CommittedBytes, CommittedMutations int64
 	DiskBytes, FreeBytes                      int64
+	Collections                               int64 // value-log files that garbage collection has worked on
 }
 
 // Open locks dir, checks its format and opens it. Errors wrap ErrLocked, ErrFormat.
@@ -89,7 +90,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		err := fmt.Errorf("open log: %w: only %d MiB are free on the file system of %s", ErrDiskFull, s.space.free.Load()>>20, dir)
 		return nil, errors.Join(err, d.close())
 	}
-	s.db, err = badger.Open(badgerOptions(dir, &badgerLogger{log: s.log, fatal: s.fatal}))
+	s.db, err = badger.Open(badgerOptions(dir, &badgerLogger{log: s.log, fatal: s.fatal, rewrite: s.holdCommits}))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open log in %s: %w", dir, err), d.close())
 	}
@@ -209,7 +210,7 @@ func (s *Store) Groups() []GroupID {
 func (s *Store) Stats() StoreStats {
 	return StoreStats{
 		Syncs: s.stats.syncs.Load(), CommittedBytes: s.stats.bytes.Load(), CommittedMutations: s.stats.mutations.Load(),
-		DiskBytes: s.dir.diskBytes(), FreeBytes: s.space.free.Load(),
+		DiskBytes: s.dir.diskBytes(), FreeBytes: s.space.free.Load(), Collections: s.stats.collections.Load(),
 	}
 }
 
