@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -27,6 +29,7 @@ import (
 const (
 	childDir  = "ROWTRAIL_TEST_CHILD_DIR"
 	childEdge = "ROWTRAIL_TEST_CHILD_EDGE"
+	childAddr = "ROWTRAIL_TEST_CHILD_ADDR"
 )
 
 // TestCoordinatorChild is the process that TestKillAtEveryTransactionEdge kills; by itself it does nothing.
@@ -35,7 +38,7 @@ func TestCoordinatorChild(t *testing.T) {
 	if dir == "" {
 		return
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", os.Getenv(childAddr))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,10 +98,10 @@ func dieAt(l *life, edge string) {
 }
 
 // child starts a broker process and returns its address.
-func child(t *testing.T, dir, edge string) (*exec.Cmd, string) {
+func child(t *testing.T, dir, edge, at string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCoordinatorChild$")
-	cmd.Env = append(os.Environ(), childDir+"="+dir, childEdge+"="+edge)
+	cmd.Env = append(os.Environ(), childDir+"="+dir, childEdge+"="+edge, childAddr+"="+at)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -135,7 +138,7 @@ func TestKillAtEveryTransactionEdge(t *testing.T) {
 	}
 	last := int64(-1) // the highest offset that the group may have
 	for round, edge := range edges {
-		cmd, addr := child(t, dir, edge)
+		cmd, addr := child(t, dir, edge, "127.0.0.1:0")
 		died := make(chan struct{})
 		go func() { _ = cmd.Wait(); close(died) }()
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -300,4 +303,120 @@ func commitOffset(ctx context.Context, cl *kgo.Client, at int64) bool {
 	commit.Topics = append(commit.Topics, topic)
 	resp, err := commit.RequestWith(ctx, cl)
 	return err == nil && resp.Topics[0].Partitions[0].ErrorCode == 0
+}
+
+// Processors read, write and commit in transactions while the broker is killed under them again and again: every
+// input is processed exactly once.
+func TestKillUnderProcessors(t *testing.T) {
+	dir := t.TempDir()
+	cmd, addr := child(t, dir, "", "127.0.0.1:0")
+	client := func(opts ...kgo.Opt) *kgo.Client {
+		cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addr)}, opts...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cl
+	}
+	const total = 5000
+	admin := client()
+	defer admin.Close()
+	createTopic(t, admin, "in", 3)
+	createTopic(t, admin, "out", 3)
+	for i := range total {
+		admin.Produce(t.Context(), &kgo.Record{Topic: "in", Key: fmt.Append(nil, i), Value: fmt.Append(nil, i)}, nil)
+	}
+	if err := admin.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	process := func(id string) {
+		sess, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(addr), kgo.ConsumerGroup("etl"), kgo.ConsumeTopics("in"),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.TransactionalID(id), kgo.TransactionTimeout(2*time.Second),
+			kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(200*time.Millisecond))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer sess.Close()
+		for ctx.Err() == nil {
+			fs := sess.PollRecords(ctx, 20)
+			if fs.IsClientClosed() || ctx.Err() != nil {
+				return
+			}
+			if sess.Begin() != nil {
+				return // a new instance goes on
+			}
+			var failed atomic.Bool
+			fs.EachRecord(func(r *kgo.Record) {
+				sess.Produce(ctx, &kgo.Record{Topic: "out", Key: r.Key, Value: r.Value}, func(_ *kgo.Record, err error) {
+					if err != nil {
+						failed.Store(true)
+					}
+				})
+			})
+			if sess.Client().Flush(ctx) != nil {
+				return
+			}
+			if _, err := sess.End(ctx, kgo.TransactionEndTry(!failed.Load())); err != nil {
+				return
+			}
+		}
+	}
+	for i := range 2 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				process(fmt.Sprintf("etl-%d", i))
+			}
+		})
+	}
+	for range 8 {
+		<-time.After(150*time.Millisecond + rand.N(300*time.Millisecond))
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		cmd, _ = child(t, dir, "", addr)
+	}
+	adm := kadm.NewClient(admin)
+	waitLong(t, "all input to be processed", func() bool {
+		offsets, err := adm.FetchOffsets(ctx, "etl")
+		done := int64(0)
+		offsets.Each(func(o kadm.OffsetResponse) { done += o.At })
+		return err == nil && done == total
+	})
+	stop()
+	wg.Wait()
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+
+	l := live(t, dir)
+	defer l.end(t)
+	reader := l.client(t, kgo.ConsumeTopics("out"), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer reader.Close()
+	seen := map[string]int{}
+	for quiet := 0; quiet < 3; {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		fs := reader.PollFetches(ctx)
+		cancel()
+		fs.EachRecord(func(r *kgo.Record) { seen[string(r.Value)]++ })
+		if quiet++; fs.NumRecords() > 0 || len(seen) < total && quiet == 3 && t.Context().Err() == nil && l.open() {
+			quiet = 0
+		}
+	}
+	if len(seen) != total {
+		t.Errorf("%d of %d inputs are in the output", len(seen), total)
+	}
+	for v, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is in the output %d times", v, n)
+		}
+	}
+}
+
+// open says whether a transaction is still to be ended.
+func (l *life) open() bool {
+	code, list := awaitCoded(l.coordinating, l.txns.List)
+	return code != 0 || slices.ContainsFunc(list, func(d txn.Description) bool {
+		return d.State == txn.Ongoing || d.State == txn.PrepareCommit || d.State == txn.PrepareAbort
+	})
 }
