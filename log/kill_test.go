@@ -18,6 +18,7 @@ import (
 const (
 	killDirEnv  = "ROWTRAIL_LOG_KILL_DIR"
 	killFillEnv = "ROWTRAIL_LOG_KILL_FILL" // batch size and total bytes: fill instead of committing for ever
+	killSizeEnv = "ROWTRAIL_LOG_KILL_SIZE" // how much larger than usual the batches are
 )
 
 func runChild(dir string) {
@@ -71,6 +72,8 @@ func killChild(dir string) {
 	if err != nil {
 		panic(err)
 	}
+	factor, _ := strconv.Atoi(os.Getenv(killSizeEnv))
+	factor = max(factor, 1)
 	next := make([]int64, killGroups)
 	for g := range next {
 		p, err := s.Partition(GroupID(g + 1))
@@ -78,7 +81,7 @@ func killChild(dir string) {
 			panic(err)
 		}
 		replay(p)
-		p.SetConfig(Config{RetentionBytes: 2 << 20})
+		p.SetConfig(Config{RetentionBytes: int64(factor) << 20})
 		next[g] = p.Marks().End
 	}
 	fmt.Println("open")
@@ -89,7 +92,7 @@ func killChild(dir string) {
 			m := Mutation{Group: p.id, HardState: &HardState{Term: uint64(round + 1), Vote: 1}}
 			for i := range 1 + round%5 {
 				var b record.Builder
-				value := payload(100 + 700*(round%4))
+				value := payload(factor * (100 + 700*(round%4)))
 				binary.BigEndian.PutUint64(value, uint64(next[g]))
 				b.Append(time.Now().UnixMilli(), nil, value)
 				batch := b.Build(nil)
@@ -128,14 +131,18 @@ func replay(p *Partition) {
 // TestKill: whatever moment the process is killed at, every acknowledged entry is there, in order, with its hard state.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
-	kills := 8
+	kills, factor, run := 8, 1, 50*time.Millisecond
 	if testing.Short() {
 		kills = 2
+	}
+	if os.Getenv("ROWTRAIL_LOG_FULL") != "" {
+		// Enough for garbage collection to be at work when the kill comes.
+		kills, factor, run = 12, 32, 2500*time.Millisecond
 	}
 	var acked [killGroups]int64
 	for kill := range kills {
 		cmd := exec.Command(os.Args[0], "-test.run=^$")
-		cmd.Env = append(os.Environ(), killDirEnv+"="+dir)
+		cmd.Env = append(os.Environ(), killDirEnv+"="+dir, fmt.Sprintf("%s=%d", killSizeEnv, factor))
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +155,7 @@ func TestKill(t *testing.T) {
 		if !lines.Scan() || lines.Text() != "open" {
 			t.Fatalf("child did not open: %q", lines.Text())
 		}
-		timer := time.AfterFunc(time.Duration(50+kill*83%400)*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(run+time.Duration(kill*83%400)*time.Millisecond, func() { _ = cmd.Process.Kill() })
 		var term uint64
 		for lines.Scan() {
 			f := strings.Fields(lines.Text())

@@ -172,7 +172,7 @@ func TestAgainstNaiveTwin(t *testing.T) {
 			"time":       m.time,
 			"retain":     m.retain,
 			"delete":     m.deleteRecords,
-			"restart":    func(*rapid.T) { m.close(); m.open() },
+			"restart":    m.restart,
 			"rebuild":    m.rebuild,
 			"checkpoint": m.checkpoint,
 			"overwrite":  m.overwrite,
@@ -529,6 +529,16 @@ func (m *modelTest) checkpoint(rt *rapid.T) {
 	defer m.s.commitMu.Unlock()
 	if err := m.s.checkpointAll(); err != nil {
 		rt.Fatal(err)
+	}
+}
+
+// restart compares the fold that a checkpoint brings back.
+func (m *modelTest) restart(rt *rapid.T) {
+	want := m.p.fold.encode()
+	m.close()
+	m.open()
+	if got := m.p.fold.encode(); !bytes.Equal(got, want) {
+		rt.Fatalf("loaded fold differs:\n%+v\n%+v", m.p.fold, mustDecode(rt, want))
 	}
 }
 
