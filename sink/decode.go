@@ -13,6 +13,12 @@ import (
 // recordOverhead is what a buffered record costs beside its key and value.
 const recordOverhead = 320
 
+// Debezium's headers of the delete and the create that a key change becomes; each holds the other's key.
+const (
+	newKeyHeader = "__debezium.newkey"
+	oldKeyHeader = "__debezium.oldkey"
+)
+
 func positionOf(rec *kgo.Record) (pos event.Position, ok bool, err error) {
 	for i := range rec.Headers {
 		if rec.Headers[i].Key == event.PositionHeader {
@@ -79,6 +85,11 @@ func fill(ev *Event, e *entry, v *version) error {
 	}
 	ev.Schema = v.schema
 	var err error
+	if len(rec.Headers) > 1 {
+		if err = fillMove(ev, rec, v); err != nil {
+			return err
+		}
+	}
 	if len(rec.Key) > 0 {
 		if ev.Key, err = v.decoder.DecodeKey(rec.Key); err != nil {
 			return fmt.Errorf("decode key: %w", err)
@@ -88,4 +99,33 @@ func fill(ev *Event, e *entry, v *version) error {
 		return fmt.Errorf("decode value: %w", err)
 	}
 	return nil
+}
+
+// fillMove reads the other key of a key change.
+func fillMove(ev *Event, rec *kgo.Record, v *version) error {
+	for i := range rec.Headers {
+		h := &rec.Headers[i]
+		if h.Key != newKeyHeader && h.Key != oldKeyHeader {
+			continue
+		}
+		key, err := v.decoder.DecodeKey(h.Value)
+		if err != nil {
+			return fmt.Errorf("decode header %s: %w", h.Key, err)
+		}
+		if h.Key == newKeyHeader {
+			ev.NewKey = copyRow(key)
+		} else {
+			ev.OldKey = copyRow(key)
+		}
+	}
+	return nil
+}
+
+// copyRow copies what the decoder will use again.
+func copyRow(row event.Row) event.Row {
+	out := make(event.Row, len(row))
+	for i, d := range row {
+		out[i] = event.Datum{State: d.State, Text: bytes.Clone(d.Text)}
+	}
+	return out
 }

@@ -50,6 +50,8 @@ type Event struct {
 	Schema    *event.Schema // nil: no position header; Key and Value are then all there is
 	Key       event.Row     // key columns only; nil when the record has no key
 	Change    event.Change
+	NewKey    event.Row // delete: the row goes on under this key, and its create is the next event of the transaction
+	OldKey    event.Row // create: the row was under this key; columns that are absent are as they were there
 	RawKey    []byte
 	RawValue  []byte // nil: tombstone (only without a position header)
 }

@@ -174,7 +174,7 @@ func (s *session) callPatches(ctx context.Context, f *folded) error {
 
 // call adds a statement for the rows from first on; all have the shape of the one at cells.
 func (s *session) call(ctx context.Context, b *binding, kind opKind, cells int32, first int) error {
-	c := call{b: b, first: first, last: len(s.rows), patch: kind == opPatch}
+	c := call{b: b, first: first, last: len(s.rows), patch: kind == opPatch || kind == opMove}
 	key := "u"
 	switch kind {
 	case opDelete:
@@ -182,6 +182,9 @@ func (s *session) call(ctx context.Context, b *binding, kind opKind, cells int32
 	case opPatch:
 		s.mask = s.window.mask(s.mask, b, cells)
 		key = "p" + string(s.mask)
+	case opMove:
+		s.mask = s.window.mask(s.mask, b, cells)
+		key = "m" + string(s.mask)
 	}
 	st, err := s.statement(ctx, b, key)
 	if err != nil {

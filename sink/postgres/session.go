@@ -27,6 +27,10 @@ type session struct {
 	foreign  map[string]*event.Schema // of records without a table version, by their columns
 	window   window
 	truncate []*table // consecutive truncates, waiting to be one statement
+	leaving  struct { // a delete that is half of a key change, waiting for the create
+		b   *binding
+		key event.Row
+	}
 	prepared int
 
 	// Reused from one round trip to the next.
@@ -81,6 +85,9 @@ func (s *session) add(ctx context.Context, ev *sink.Event) error {
 			return err
 		}
 	}
+	if err := s.settleLeaving(b, change, ev.OldKey); err != nil {
+		return err
+	}
 	if b.table.current != b { // another version of the table: its operations must not be folded into the ones before
 		if err := s.flush(ctx); err != nil {
 			return err
@@ -97,11 +104,51 @@ func (s *session) add(ctx context.Context, ev *sink.Event) error {
 	}
 	switch change.Op {
 	case event.OpCreate, event.OpRead, event.OpUpdate:
+		if ev.OldKey != nil && change.After != nil && !whole(b, change.After) {
+			return s.move(ctx, b, change.After, key, ev.OldKey)
+		}
 		return s.window.upsert(b, change.After, key)
 	case event.OpDelete:
+		if ev.NewKey != nil {
+			s.leaving.b, s.leaving.key = b, copyRow(key)
+			return nil
+		}
 		return s.window.delete(b, key)
 	}
 	return sink.Permanent(fmt.Errorf("operation %q is not one that a table can take", string(rune(change.Op))))
+}
+
+// settleLeaving turns the waiting delete into a delete, unless the event at hand is its create and lacks columns, which only
+// the row under the old key has (invariant 6).
+func (s *session) settleLeaving(b *binding, change *event.Change, oldKey event.Row) error {
+	l := s.leaving
+	if l.b == nil {
+		return nil
+	}
+	s.leaving.b, s.leaving.key = nil, nil
+	if l.b == b && change.Op == event.OpCreate && oldKey != nil && change.After != nil && !whole(b, change.After) {
+		return nil
+	}
+	return s.window.delete(l.b, l.key)
+}
+
+// move changes a row's key and keeps the columns that the source did not send.
+func (s *session) move(ctx context.Context, b *binding, row, key, oldKey event.Row) error {
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	if err := s.window.move(b, row, key, oldKey); err != nil {
+		return err
+	}
+	return s.flush(ctx)
+}
+
+func copyRow(row event.Row) event.Row {
+	out := make(event.Row, len(row))
+	for i, d := range row {
+		out[i] = event.Datum{State: d.State, Text: slices.Clone(d.Text)}
+	}
+	return out
 }
 
 // addTruncate collects truncates that follow one another: tables that refer to each other can only be emptied together.
@@ -125,6 +172,9 @@ func (s *session) addTruncate(ctx context.Context, b *binding) error {
 
 // Commit writes what is left, checks that no newer session exists, stores the offsets and commits: invariant 4.
 func (s *session) Commit(ctx context.Context, offsets []sink.Offset) error {
+	if err := s.settleLeaving(nil, nil, nil); err != nil {
+		return err
+	}
 	if err := s.flush(ctx); err != nil {
 		return classify(err)
 	}

@@ -230,6 +230,37 @@ func TestP9KeyUpdate(t *testing.T) {
 	}
 }
 
+// A key change whose create lacks a column (unchanged TOAST) keeps what the row has, in the target or in the window.
+func TestP9KeyUpdateKeepsAbsentColumns(t *testing.T) {
+	dsn, conn := database(t)
+	for _, careful := range []bool{false, true} {
+		s := openSession(t, config(t, "w", dsn, nil))
+		s.SetCareful(careful)
+		tab := tableOf(t, "t", sinktest.Col("a", "integer", event.KindInt32, 1), sinktest.Col("b", "integer", event.KindInt32, 2),
+			sinktest.Col("big", "text", event.KindText, 0), sinktest.Col("v", "text", event.KindText, 0))
+		rekey := func(from, to event.Row) []*sink.Event {
+			d, c := ev(tab, event.OpDelete, from), ev(tab, event.OpCreate, to)
+			d.NewKey, c.OldKey = c.Key, d.Key
+			return []*sink.Event{d, c}
+		}
+		must(t, conn, "DROP TABLE IF EXISTS t")
+		mustApply(t, s, ev(tab, event.OpCreate, text("1", "1", "toast", "x")))
+		events := rekey(text("1", "1", "ABSENT", "ABSENT"), text("2", "1", "ABSENT", "y"))
+		events = append(events, ev(tab, event.OpCreate, text("5", "5", "new", "z")))
+		events = append(events, rekey(text("5", "5", "ABSENT", "ABSENT"), text("6", "5", "ABSENT", "z"))...)
+		events = append(events, rekey(text("2", "1", "ABSENT", "ABSENT"), text("3", "1", "whole", "w"))...)
+		mustApply(t, s, events...)
+		if got := rows(t, conn, "SELECT * FROM t"); !slices.Equal(got, []string{"3|1|whole|w", "6|5|new|z"}) {
+			t.Fatalf("careful %t: rows %v", careful, got)
+		}
+		// A delete whose create does not follow is a delete.
+		mustApply(t, s, rekey(text("6", "5", "ABSENT", "ABSENT"), text("7", "5", "ABSENT", "z"))[0])
+		if got := rows(t, conn, "SELECT * FROM t"); !slices.Equal(got, []string{"3|1|whole|w"}) {
+			t.Fatalf("careful %t: rows %v", careful, got)
+		}
+	}
+}
+
 // TRUNCATE a, b of tables that refer to each other is one event per table.
 func TestP25TruncateTogether(t *testing.T) {
 	dsn, conn := database(t)

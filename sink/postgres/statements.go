@@ -59,6 +59,30 @@ func (b *binding) patchSQL(columns []int) string {
 	return sql.String()
 }
 
+// moveSQL gives a row that is there another key, and writes the columns that are present. The parameters of the old key
+// follow those of the columns.
+func (b *binding) moveSQL(columns []int) string {
+	var sql strings.Builder
+	sql.WriteString("UPDATE " + b.table.name.String() + " t SET ")
+	for i, c := range columns[:len(columns)-b.keys] {
+		comma(&sql, i)
+		fmt.Fprintf(&sql, "%s = u.c%d::%s", quote(b.columns[c].name), c, b.columns[c].cast)
+	}
+	sql.WriteString(" FROM ")
+	b.unnest(&sql, columns)
+	for i, c := range b.columns[:b.keys] {
+		fmt.Fprintf(&sql, "%s t.%s = u.c%d::%s", and(i), quote(c.name), len(b.columns)+i, c.cast)
+	}
+	return sql.String()
+}
+
+func and(i int) string {
+	if i == 0 {
+		return " WHERE"
+	}
+	return " AND"
+}
+
 func (b *binding) deleteSQL() string {
 	var sql strings.Builder
 	sql.WriteString("DELETE FROM " + b.table.name.String() + " t USING ")
@@ -69,12 +93,7 @@ func (b *binding) deleteSQL() string {
 
 func (b *binding) whereKey(sql *strings.Builder) {
 	for i, c := range b.columns[:b.keys] {
-		if i == 0 {
-			sql.WriteString(" WHERE ")
-		} else {
-			sql.WriteString(" AND ")
-		}
-		fmt.Fprintf(sql, "t.%s = u.c%d::%s", quote(c.name), i, c.cast)
+		fmt.Fprintf(sql, "%s t.%s = u.c%d::%s", and(i), quote(c.name), i, c.cast)
 	}
 }
 
@@ -106,6 +125,15 @@ func allColumns(n int) []int {
 	return all
 }
 
+// columnsFrom lists n columns from first on: the old key of a move.
+func columnsFrom(first, n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = first + i
+	}
+	return list
+}
+
 // maskColumns lists the columns that a mask has.
 func maskColumns(mask string) []int {
 	var columns []int
@@ -123,7 +151,7 @@ type prepared struct {
 	columns []int // of the binding, in the order of the parameters
 }
 
-// statement returns a prepared statement, preparing it on first use. kind is u, d, or p and a mask.
+// statement returns a prepared statement, preparing it on first use. kind is u, d, or p or m and a mask.
 func (s *session) statement(ctx context.Context, b *binding, kind string) (prepared, error) {
 	if p, ok := b.sql[kind]; ok {
 		return p, nil
@@ -136,6 +164,9 @@ func (s *session) statement(ctx context.Context, b *binding, kind string) (prepa
 	case 'd':
 		columns = columns[:b.keys]
 		sql = b.deleteSQL()
+	case 'm':
+		columns = append(maskColumns(kind[1:]), columnsFrom(len(b.columns), b.keys)...)
+		sql = b.moveSQL(columns)
 	default:
 		columns = maskColumns(kind[1:])
 		sql = b.patchSQL(columns)

@@ -22,6 +22,7 @@ const (
 	opUpsert opKind = iota
 	opPatch         // columns are absent: the row must be there (invariant 6)
 	opDelete
+	opMove // a key change with absent columns: the row that is there gets another key
 )
 
 // cell is one value in the arena.
@@ -31,7 +32,8 @@ type cell struct {
 	size  int32
 }
 
-// op is one operation in source order. Its cells follow the binding's columns; a delete has only those of the key.
+// op is one operation in source order. Its cells follow the binding's columns; a delete has only those of the key, a move those of the
+// old key at the end.
 type op struct {
 	b     *binding
 	kind  opKind
@@ -111,6 +113,31 @@ func (w *window) upsert(b *binding, row, key event.Row) error {
 	w.ops = append(w.ops, o)
 	w.fold(o)
 	return nil
+}
+
+// move adds a key change with absent columns. It must be alone in its window: it is not folded.
+func (w *window) move(b *binding, row, key, oldKey event.Row) error {
+	if err := w.upsert(b, row, key); err != nil {
+		return err
+	}
+	for _, c := range b.columns[:b.keys] {
+		if len(oldKey) <= c.source || oldKey[c.source].State != event.Text {
+			return sink.Permanent(fmt.Errorf("key column %s of the key before has no value", c.name))
+		}
+		w.put(oldKey[c.source])
+	}
+	w.ops[len(w.ops)-1].kind = opMove
+	return nil
+}
+
+// whole tells that no column of a row is absent.
+func whole(b *binding, row event.Row) bool {
+	for _, c := range b.columns[b.keys:] {
+		if row[c.source].State == event.Absent {
+			return false
+		}
+	}
+	return true
 }
 
 // delete adds a row to delete.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -211,6 +212,28 @@ func (tx *Tx) Change(tab *Table, op event.Op, before, after event.Row) {
 	if op == event.OpDelete {
 		tx.records = append(tx.records, &kgo.Record{Topic: rec.Topic, Key: rec.Key, Headers: rec.Headers})
 	}
+}
+
+// Rekey adds a key change: delete and tombstone of the old key, create of the new one.
+func (tx *Tx) Rekey(tab *Table, before, after event.Row) {
+	key := func(row event.Row) []byte {
+		k, _, err := tab.encoder.AppendKey(nil, row)
+		if err != nil {
+			tx.t.Fatalf("encode key: %v", err)
+		}
+		return k
+	}
+	oldKey, newKey := key(before), key(after)
+	n := len(tx.records)
+	tx.Change(tab, event.OpDelete, before, nil)
+	for _, rec := range tx.records[n:] {
+		if rec.Value != nil {
+			rec.Headers = append(slices.Clip(rec.Headers), kgo.RecordHeader{Key: "__debezium.newkey", Value: newKey})
+		}
+	}
+	tx.Change(tab, event.OpCreate, nil, after)
+	rec := tx.records[len(tx.records)-1]
+	rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: "__debezium.oldkey", Value: oldKey})
 }
 
 // Load adds an initial-load row.

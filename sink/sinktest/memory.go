@@ -19,6 +19,7 @@ type Memory struct {
 	offsets map[string]map[string]sink.Offset
 	tables  map[string]map[string]event.Row
 	applied int
+	moving  map[string]event.Row // a row that is changing its key
 	down    error
 }
 
@@ -94,13 +95,17 @@ func (s *memorySession) Apply(_ context.Context, ev *sink.Event) error {
 		return sink.Permanent(errors.New("no table version"))
 	}
 	table, op := ev.Schema.Collection(), ev.Change.Op
-	row, key := cloneRow(ev.Change.After), Format(cloneRow(ev.Key))
-	s.open = append(s.open, func() error { return s.m.change(table, op, key, row) })
+	row, key, oldKey := cloneRow(ev.Change.After), Format(ev.Key), ""
+	if ev.OldKey != nil {
+		oldKey = Format(ev.OldKey)
+	}
+	leaves := ev.NewKey != nil
+	s.open = append(s.open, func() error { return s.m.change(table, op, key, oldKey, leaves, row) })
 	return nil
 }
 
 // change applies one event. The caller holds the lock.
-func (m *Memory) change(table string, op event.Op, key string, row event.Row) error {
+func (m *Memory) change(table string, op event.Op, key, oldKey string, leaves bool, row event.Row) error {
 	rows := m.tables[table]
 	if rows == nil {
 		rows = map[string]event.Row{}
@@ -111,16 +116,23 @@ func (m *Memory) change(table string, op event.Op, key string, row event.Row) er
 	case event.OpTruncate:
 		clear(rows)
 	case event.OpDelete:
+		if leaves {
+			m.moving = map[string]event.Row{key: rows[key]}
+		}
 		delete(rows, key)
 	default:
+		before := rows[key]
+		if oldKey != "" {
+			before = m.moving[oldKey]
+		}
 		for i := range row {
 			if row[i].State != event.Absent {
 				continue
 			}
-			if rows[key] == nil {
+			if before == nil {
 				return sink.Permanent(fmt.Errorf("row %s of %s is not there to be updated", key, table))
 			}
-			row[i] = rows[key][i]
+			row[i] = before[i]
 		}
 		rows[key] = row
 	}
