@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log/broker/txn"
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
@@ -116,14 +117,16 @@ func (b *Broker) append(ctx context.Context, p *production, req *kmsg.ProduceReq
 	if err == nil && limits.compacted {
 		err = b.checkKeys(batch, sp)
 	}
+	var guard *txn.Guard
 	if err == nil && h.Transactional() {
-		err = b.checkTransaction(ctx, req.TransactionID, h.ProducerID, h.ProducerEpoch, t.Name, sp.Partition)
+		guard, err = b.enterTransaction(req.TransactionID, h.ProducerID, h.ProducerEpoch, t.Name, sp.Partition)
 	}
 	if err != nil {
 		p.refuse(sp, err)
 		return
 	}
 	replica.Append(ctx, batch, req.Acks, func(res cluster.AppendResult) {
+		guard.Leave()
 		if res.Err != nil {
 			p.refuse(sp, res.Err)
 			return

@@ -28,13 +28,14 @@ func (b *Broker) handleTxnOffsetCommit(_ context.Context, r *request) (kmsg.Resp
 		resp.Topics = append(resp.Topics, st)
 	}
 	// As with Produce: offsets that come late must not open a transaction that nobody will end.
-	err := b.txns.Verify(req.TransactionalID, req.ProducerID, req.ProducerEpoch, group.Topic, b.groups.PartitionFor(req.Group))
+	guard, err := b.txns.Enter(req.TransactionalID, req.ProducerID, req.ProducerEpoch, group.Topic, b.groups.PartitionFor(req.Group))
 	if err != nil {
 		for _, code := range c.codes {
 			*code = errorCode(err)
 		}
 		return resp, nil
 	}
+	defer guard.Leave()
 	c.commit(group.CommitRequest{Group: req.Group, MemberID: req.MemberID, InstanceID: deref(req.InstanceID),
 		Generation: req.Generation, Producer: &journal.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}})
 	return resp, nil

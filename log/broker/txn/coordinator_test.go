@@ -279,6 +279,39 @@ func TestAnswersWaitForTheLog(t *testing.T) {
 	}
 }
 
+// A batch that was let in holds the markers back until its place is decided.
+func TestMarkersWaitForBatches(t *testing.T) {
+	w := newWorld()
+	defer func() { w.stop() }()
+	a, _ := w.init("id", nil, time.Minute)
+	tp := TopicPartition{"t", 0}
+	code, ok := w.add("id", a.p, tp)
+	must(t, code, ok)
+	one, err := w.c.Enter("id", a.p.ID, a.p.Epoch, "t", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := w.c.Enter("id", a.p.ID, a.p.Epoch, "t", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, ok = w.end("id", a.p, true)
+	must(t, code, ok)
+	if _, err := w.c.Enter("id", a.p.ID, a.p.Epoch, "t", 0); !errors.Is(err, kerr.InvalidTxnState) {
+		t.Fatalf("a late batch: %v", err)
+	}
+	one.Leave()
+	w.settle()
+	if n := len(w.parts.at(tp)); n != 0 {
+		t.Fatalf("%d markers overtook a batch", n)
+	}
+	two.Leave()
+	w.settle()
+	if n := len(w.parts.at(tp)); n != 1 || w.describe("id").State != CompleteCommit {
+		t.Fatalf("%d markers, %v", n, w.describe("id").State)
+	}
+}
+
 func TestMarkersAreTriedAgain(t *testing.T) {
 	w := newWorld()
 	defer func() { w.stop() }()

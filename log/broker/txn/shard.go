@@ -157,13 +157,20 @@ func (s *shard) save(k *kept, then func(code int16)) {
 
 // decide writes Prepare*, the transaction's commit point, and then its markers.
 func (s *shard) decide(k *kept, then func(code int16)) {
-	s.view.drop(k.ID)
+	guard := s.view.drop(k.ID)
 	loads := s.loads
 	s.save(k, func(code int16) {
 		then(code)
-		if code == 0 && loads == s.loads {
-			s.sendMarkers(k)
+		if code != 0 {
+			return
 		}
+		guard.whenLeft(func() {
+			s.j.Post(func() {
+				if loads == s.loads {
+					s.sendMarkers(k)
+				}
+			})
+		})
 	})
 }
 

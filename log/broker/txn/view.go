@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -20,6 +21,34 @@ type view struct {
 type openTxn struct {
 	producer   Producer
 	partitions map[TopicPartition]struct{}
+	guard      Guard
+}
+
+// Guard counts the batches of one transaction that are on their way into partitions. The coordinator writes no
+// marker before they are in, so a batch that was let in never lands behind the marker of its transaction, where it would
+// become part of the next one.
+type Guard struct {
+	// users are the batches, and one for the coordinator until it wants to write markers.
+	users atomic.Int64
+	// left is called by the last user. It is set before the coordinator gives up its own use.
+	left func()
+}
+
+// Leave says that a batch's place in its partition is decided. A nil Guard guards nothing.
+func (g *Guard) Leave() {
+	if g != nil && g.users.Add(-1) == 0 {
+		g.left()
+	}
+}
+
+// whenLeft calls f, on any goroutine, once all batches have left. A nil Guard has none.
+func (g *Guard) whenLeft(f func()) {
+	if g == nil {
+		f()
+		return
+	}
+	g.left = f
+	g.Leave()
 }
 
 func (v *view) reset() {
@@ -36,6 +65,7 @@ func (v *view) add(id string, p Producer, list []TopicPartition) {
 	o := v.open[id]
 	if o == nil || o.producer != p {
 		o = &openTxn{producer: p, partitions: make(map[TopicPartition]struct{}, len(list))}
+		o.guard.users.Store(1)
 		v.open[id] = o
 	}
 	for _, tp := range list {
@@ -43,32 +73,46 @@ func (v *view) add(id string, p Producer, list []TopicPartition) {
 	}
 }
 
-func (v *view) drop(id string) {
+// drop lets no more batches in. It returns the guard of those that are, nil when none can be.
+func (v *view) drop(id string) *Guard {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	o := v.open[id]
 	delete(v.open, id)
+	if o == nil {
+		return nil
+	}
+	return &o.guard
 }
 
 // Verify reports whether a partition is part of the producer's open transaction (KIP-890, part 1): a batch that comes late
 // must not open a transaction that nobody will end. It costs two look-ups in memory.
 func (c *Coordinator) Verify(id string, pid int64, epoch int16, topic string, partition int32) error {
+	g, err := c.Enter(id, pid, epoch, topic, partition)
+	g.Leave()
+	return err
+}
+
+// Enter is Verify for a batch that is about to be appended: the transaction gets no marker before Leave is called.
+func (c *Coordinator) Enter(id string, pid int64, epoch int16, topic string, partition int32) (*Guard, error) {
 	s := c.shards[c.PartitionFor(id)]
 	if s.j.Serving() != nil {
-		return fmt.Errorf("verify transaction %q: its coordinator is not ready: %w", id, kerr.NotEnoughReplicas)
+		return nil, fmt.Errorf("verify transaction %q: its coordinator is not ready: %w", id, kerr.NotEnoughReplicas)
 	}
 	s.view.mu.RLock()
 	defer s.view.mu.RUnlock()
 	o := s.view.open[id]
 	switch {
 	case o == nil || o.producer.ID != pid:
-		return fmt.Errorf("verify transaction %q of producer %d: it is not open: %w", id, pid, kerr.InvalidTxnState)
+		return nil, fmt.Errorf("verify transaction %q of producer %d: it is not open: %w", id, pid, kerr.InvalidTxnState)
 	case o.producer.Epoch != epoch:
-		return fmt.Errorf("verify transaction %q: epoch is %d, not %d: %w", id, o.producer.Epoch, epoch, kerr.InvalidProducerEpoch)
+		return nil, fmt.Errorf("verify transaction %q: epoch is %d, not %d: %w", id, o.producer.Epoch, epoch, kerr.InvalidProducerEpoch)
 	}
 	if _, ok := o.partitions[TopicPartition{topic, partition}]; !ok {
-		return fmt.Errorf("verify transaction %q: %s-%d was not added to it: %w", id, topic, partition, kerr.InvalidTxnState)
+		return nil, fmt.Errorf("verify transaction %q: %s-%d was not added to it: %w", id, topic, partition, kerr.InvalidTxnState)
 	}
-	return nil
+	o.guard.users.Add(1) // under the lock that drop takes
+	return &o.guard, nil
 }
 
 // Description is what DescribeTransactions and ListTransactions show.
