@@ -294,3 +294,18 @@ func TestKcat(t *testing.T) {
 		t.Fatalf("tail: %q", got)
 	}
 }
+
+// Clients take a connection that the broker closed for what it is, and dial again: also in process.
+func TestClosedConnectionsAreDialledAgain(t *testing.T) {
+	s := serve(t, func(o *Options) { o.IdleTimeout = 20 * time.Millisecond })
+	create(t, s, "t", 1, nil)
+	for _, inProcess := range []bool{true, false} {
+		p := s.client(t, inProcess, kgo.DefaultProduceTopic("t"), kgo.ConnIdleTimeout(10*time.Minute), kgo.RecordRetries(3))
+		for range 10 {
+			if err := p.ProduceSync(t.Context(), &kgo.Record{Value: []byte("v")}).FirstErr(); err != nil {
+				t.Fatalf("in process %t: %v", inProcess, err)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}

@@ -95,7 +95,7 @@ func (c *conn) fail(err error) {
 	c.reason.Do(func() {
 		level := c.b.logger.Warn
 		switch {
-		case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe),
+		case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed),
 			errors.Is(err, errIdle), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 			errors.Is(err, context.Canceled), errors.Is(err, os.ErrDeadlineExceeded) && c.draining.Load():
 			level = c.b.logger.Debug

@@ -12,7 +12,8 @@ import (
 // response does not wait for its reader. A larger write hands its bytes straight to the reader.
 const pipeBuffer = 32 << 10 // bytes
 
-// pipeConn is one end of an in-process connection.
+// pipeConn is one end of an in-process connection. Its errors are those of a network connection, as clients tell
+// by them what to try again.
 type pipeConn struct {
 	in, out *pipeHalf
 }
@@ -147,7 +148,7 @@ func (h *pipeHalf) read(p []byte) (int, error) {
 	defer h.mu.Unlock()
 	for {
 		if h.readClosed {
-			return 0, io.ErrClosedPipe
+			return 0, net.ErrClosed
 		}
 		if h.reader.passed() {
 			return 0, os.ErrDeadlineExceeded
@@ -181,7 +182,7 @@ func (h *pipeHalf) write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.writeClosed {
-		return 0, io.ErrClosedPipe
+		return 0, net.ErrClosed
 	}
 	if h.writer.passed() {
 		return 0, os.ErrDeadlineExceeded
@@ -201,7 +202,7 @@ func (h *pipeHalf) write(p []byte) (int, error) {
 	for len(h.pending) > 0 {
 		var err error
 		if h.writeClosed {
-			err = io.ErrClosedPipe
+			err = net.ErrClosed
 		} else {
 			err = h.wait(&h.writer)
 		}
