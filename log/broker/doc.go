@@ -3,13 +3,18 @@
 // A connection has one reader, which turns bytes into bounded frames, and one processor, which decodes
 // and dispatches them. Requests of a connection are handled one after the other and answered in order;
 // only Produce is pipelined: its batches are staged in arrival order and the answers awaited together.
-// The message codec is kmsg; the only wire format read by hand is the request header.
+// The message codec is kmsg; what is read by hand is the request header, and the outline of large
+// Produce frames before they are decoded. Batches go from the request's buffer to the partition, and
+// from the partition to the response, as they are.
 //
-// Files: apis.go is the table of what is served; api_<key>_<name>.go holds one API each. listener.go,
-// conn.go, frame.go and responses.go carry connections; pipe.go is the in-process network;
-// topicconfig.go names every topic property.
+// Files: apis.go and coordinatorapis.go are the tables of what is served, api_<key>_<name>.go holds one
+// API each (33 is beside 44). listener.go, conn.go, frame.go and responses.go carry connections; pipe.go
+// is the in-process network; topicconfig.go names every topic property; coordinators.go joins the group
+// and transaction coordinators, which are packages of their own, to partitions.
 //
-// The package enforces invariant 1 (acks=all is answered from the partition's commit callback alone),
-// invariant 5 (read_committed ends at the last stable offset) and invariant 9 (frames, requests in
-// flight, fetched bytes and connections all have named bounds).
+// The package enforces invariant 1 (acks=all is answered from the partition's commit callback alone, and
+// refused where min.insync.replicas cannot be met), invariant 5 (read_committed ends at the last stable
+// offset and lists the aborted transactions below it) and invariant 9: frames, requests in flight per
+// connection and in all, fetched bytes, connections and the time that each may take have named bounds,
+// and in-process clients have theirs apart from the network's.
 package broker
