@@ -25,6 +25,7 @@ type TopicOptions struct {
 // TopicKind says what a topic is for.
 type TopicKind int
 
+// Kinds of topics.
 const (
 	TopicData      TopicKind = iota // as topic.creation.default.* says
 	TopicSingle                     // one partition

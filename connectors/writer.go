@@ -37,7 +37,9 @@ var errWriterStopped = errors.New("log writer stopped")
 
 // transactionTimeouts are asked for in turn: a transaction may have to stay open for as long as one table is loaded or one
 // source transaction is read, but brokers cap it (15 minutes by default in Apache Kafka).
-var transactionTimeouts = [...]time.Duration{24 * time.Hour, time.Hour, 15 * time.Minute}
+func transactionTimeouts() []time.Duration {
+	return []time.Duration{24 * time.Hour, time.Hour, 15 * time.Minute}
+}
 
 // Deps is what a connector is given.
 type Deps struct {
@@ -124,7 +126,8 @@ func OpenWriter(ctx context.Context, deps Deps, opts WriterOptions) (*Writer, er
 
 // openProducer asks for the longest transaction timeout that the log allows.
 func (w *Writer) openProducer(ctx context.Context, deps Deps) error {
-	for i, timeout := range transactionTimeouts {
+	timeouts := transactionTimeouts()
+	for i, timeout := range timeouts {
 		client, err := kgo.NewClient(append(append([]kgo.Opt{}, deps.Client...),
 			kgo.ClientID("rowtrail-connector-"+w.opts.Name),
 			kgo.TransactionalID("rowtrail-connector-"+w.opts.Name),
@@ -147,7 +150,7 @@ func (w *Writer) openProducer(ctx context.Context, deps Deps) error {
 			return nil
 		}
 		client.Close()
-		if errors.Is(err, kerr.InvalidTransactionTimeout) && i+1 < len(transactionTimeouts) {
+		if errors.Is(err, kerr.InvalidTransactionTimeout) && i+1 < len(timeouts) {
 			continue
 		}
 		return fmt.Errorf("fence former instance of connector %s in the log: %w", w.opts.Name, err)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -100,7 +101,7 @@ func Check(ctx context.Context, c *Config) []connectors.Finding {
 	if err != nil {
 		return []connectors.Finding{errorFinding("connection", err)}
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer closeConn(conn)
 	in, err := c.inspect(ctx, conn)
 	if err != nil {
 		return []connectors.Finding{errorFinding("connection", err)}
@@ -110,7 +111,8 @@ func Check(ctx context.Context, c *Config) []connectors.Finding {
 
 func errorFinding(subject string, err error) connectors.Finding {
 	f := connectors.Finding{Level: connectors.LevelError, Subject: subject, Problem: err.Error()}
-	if fault, ok := err.(*connectors.Fault); ok {
+	var fault *connectors.Fault
+	if errors.As(err, &fault) {
 		f.Problem, f.Remedy = fault.Problem, fault.Remedy
 	}
 	return f

@@ -293,7 +293,7 @@ func (p *parser) heartbeat(c *Config) {
 	}
 	topic := p.text("topic.heartbeat.prefix", "__debezium-heartbeat") + "." + c.Prefix
 	c.HeartbeatTopic = topic
-	if !validTopicPart(topic) {
+	if !validTopicPart(topic) && validTopicPart(c.Prefix) {
 		p.fail("topic.heartbeat.prefix", fmt.Errorf("%q may hold letters, digits, '.', '_' and '-' only", topic))
 	}
 }

@@ -17,18 +17,20 @@ import (
 const connectTimeout = 15 * time.Second
 
 // sessionSettings make values canonical text, the same in the load and in the stream.
-var sessionSettings = map[string]string{
-	"client_encoding":                     "UTF8",
-	"DateStyle":                           "ISO, YMD",
-	"IntervalStyle":                       "postgres",
-	"extra_float_digits":                  "3",
-	"TimeZone":                            "UTC",
-	"bytea_output":                        "hex",
-	"lc_monetary":                         "C",
-	"search_path":                         "pg_catalog", // type and object names come out qualified, whatever the role's default
-	"statement_timeout":                   "0",
-	"lock_timeout":                        "0",
-	"idle_in_transaction_session_timeout": "0",
+func sessionSettings() map[string]string {
+	return map[string]string{
+		"client_encoding":                     "UTF8",
+		"DateStyle":                           "ISO, YMD",
+		"IntervalStyle":                       "postgres",
+		"extra_float_digits":                  "3",
+		"TimeZone":                            "UTC",
+		"bytea_output":                        "hex",
+		"lc_monetary":                         "C",
+		"search_path":                         "pg_catalog", // type and object names come out qualified, whatever the role's default
+		"statement_timeout":                   "0",
+		"lock_timeout":                        "0",
+		"idle_in_transaction_session_timeout": "0",
+	}
 }
 
 // connection reads database.*.
@@ -87,7 +89,7 @@ func (p *parser) connection(c *Config) {
 		p.fail("database.dsn", errors.New("names no database"))
 	}
 	cfg.ConnectTimeout = connectTimeout
-	for k, v := range sessionSettings {
+	for k, v := range sessionSettings() {
 		cfg.RuntimeParams[k] = v
 	}
 	if cfg.RuntimeParams["application_name"] == "" {

@@ -58,7 +58,7 @@ func (c *Connector) dropSlot() {
 	defer cancel()
 	conn, err := c.config.dial(ctx)
 	if err == nil {
-		defer conn.Close(ctx)
+		defer closeConn(conn)
 		err = execute(ctx, conn, "SELECT pg_drop_replication_slot("+quoteLiteral(c.config.Slot)+")")
 	}
 	if err != nil {

@@ -72,7 +72,7 @@ func (f *frames) Read(p []byte) (int, error) {
 func (f *frames) next(buf []byte) ([]byte, error) {
 	buf = append(buf[:0], f.rest...)
 	f.rest = f.rest[:0]
-	whole := wholeFrames(buf, 0)
+	whole := wholeFrames(buf)
 	for whole == 0 {
 		if len(buf) >= frameHead && binary.BigEndian.Uint32(buf[1:]) < 4 {
 			return nil, fmt.Errorf("read replication stream: frame of length %d", binary.BigEndian.Uint32(buf[1:]))
@@ -86,7 +86,7 @@ func (f *frames) next(buf []byte) ([]byte, error) {
 		}
 		n, err := f.src.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
-		whole = wholeFrames(buf, 0)
+		whole = wholeFrames(buf)
 		if err != nil && whole == 0 {
 			return nil, err
 		}
@@ -96,7 +96,8 @@ func (f *frames) next(buf []byte) ([]byte, error) {
 }
 
 // wholeFrames returns the length of the complete frames at the start of buf.
-func wholeFrames(buf []byte, at int) int {
+func wholeFrames(buf []byte) int {
+	at := 0
 	for len(buf)-at >= frameHead {
 		size := 1 + int(binary.BigEndian.Uint32(buf[at+1:]))
 		if size < frameHead || len(buf)-at < size {

@@ -39,7 +39,6 @@ type loader struct {
 	timeUs  int64
 	base    resume // what the marks continue
 	rows    atomic.Int64
-	events  uint64
 	workers []*loadWorker
 	known   *sync.Map
 }

@@ -59,15 +59,6 @@ func (l loads) with(names []string, at lsn) loads {
 	return next
 }
 
-// latest is the highest consistent point.
-func (l loads) latest() lsn {
-	var top lsn
-	for _, at := range l {
-		top = max(top, at)
-	}
-	return top
-}
-
 // resume is the connector's resume point, the value of its record in the position topic.
 type resume struct {
 	server

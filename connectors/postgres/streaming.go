@@ -86,9 +86,9 @@ func (r *run) streamError(err error) error {
 				r.config.Publication, r.config.Slot, quoteLiteral(r.config.Slot), r.config.Prefix),
 		}
 	case "55000": // object not in prerequisite state: wal_level, or a slot that was invalidated (P15)
-		return r.config.gap(lsn(r.resume.LSN), pg.Message)
+		return r.config.gap(r.resume.LSN, pg.Message)
 	case "58P01": // a WAL segment is gone
-		return r.config.gap(lsn(r.resume.LSN), pg.Message)
+		return r.config.gap(r.resume.LSN, pg.Message)
 	case "42501":
 		return &connectors.Fault{Problem: "the role may not replicate", Err: err, Remedy: "ALTER ROLE " + quoteIdent(r.config.conn.User) + " REPLICATION"}
 	}

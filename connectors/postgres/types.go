@@ -2,22 +2,6 @@ package postgres
 
 import "github.com/rowtrail/rowtrail/connectors/event"
 
-// builtinKinds are the encoder families of Postgres' own types by OID, which never change.
-var builtinKinds = map[uint32]event.Kind{
-	16: event.KindBool, 17: event.KindBytes, 18: event.KindText, 19: event.KindText, 20: event.KindInt64, 21: event.KindInt16,
-	23: event.KindInt32, 25: event.KindText, 26: event.KindOID, 114: event.KindJSON, 142: event.KindXML,
-	700: event.KindFloat32, 701: event.KindFloat64, 790: event.KindMoney,
-	1042: event.KindText, 1043: event.KindText,
-	1082: event.KindDate, 1083: event.KindTime, 1114: event.KindTimestamp, 1184: event.KindTimestampTZ,
-	1186: event.KindInterval, 1266: event.KindTimeTZ, 1560: event.KindBit, 1562: event.KindText, // bit varying: its length is part of the value
-	1700: event.KindNumeric, 2950: event.KindUUID, 3614: event.KindTSVector, 3802: event.KindJSON,
-}
-
-// extensionKinds are families of types that extensions bring, by name.
-var extensionKinds = map[string]event.Kind{
-	"hstore": event.KindHstore, "ltree": event.KindLtree, "citext": event.KindText,
-}
-
 // typeInfo is what the catalog says about one type, domains resolved to their base type.
 type typeInfo struct {
 	name    string // without modifiers, qualified unless in pg_catalog
@@ -28,16 +12,60 @@ type typeInfo struct {
 	baseMod int32 // modifier of a domain's base type, -1 none
 }
 
-// kindOf classifies a base type.
+// kindOf classifies a base type: Postgres' own by OID, which never changes, those of extensions by name.
 func kindOf(oid uint32, typtype byte, typname string) event.Kind {
-	if k, ok := builtinKinds[oid]; ok {
-		return k
+	switch oid {
+	case 16:
+		return event.KindBool
+	case 17:
+		return event.KindBytes
+	case 20:
+		return event.KindInt64
+	case 21:
+		return event.KindInt16
+	case 23:
+		return event.KindInt32
+	case 26:
+		return event.KindOID
+	case 114, 3802:
+		return event.KindJSON
+	case 142:
+		return event.KindXML
+	case 700:
+		return event.KindFloat32
+	case 701:
+		return event.KindFloat64
+	case 790:
+		return event.KindMoney
+	case 1082:
+		return event.KindDate
+	case 1083:
+		return event.KindTime
+	case 1114:
+		return event.KindTimestamp
+	case 1184:
+		return event.KindTimestampTZ
+	case 1186:
+		return event.KindInterval
+	case 1266:
+		return event.KindTimeTZ
+	case 1560: // not 1562, bit varying: its length is part of the value, so it is text
+		return event.KindBit
+	case 1700:
+		return event.KindNumeric
+	case 2950:
+		return event.KindUUID
+	case 3614:
+		return event.KindTSVector
 	}
 	if typtype == 'e' {
 		return event.KindEnum
 	}
-	if k, ok := extensionKinds[typname]; ok {
-		return k
+	switch typname {
+	case "hstore":
+		return event.KindHstore
+	case "ltree":
+		return event.KindLtree
 	}
 	return event.KindText
 }
