@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -87,8 +88,10 @@ func (r *Rowtrail) yaml(cfg Config) string {
 			fmt.Fprintf(&b, "%s%s: %s\n", indent, k, strconv.Quote(v))
 		}
 	}
-	fmt.Fprintf(&b, "node:\n  id: 1\n  data_dir: %s\n", strconv.Quote(r.DataDir()))
-	section("  ", cfg.Node)
+	nodeKeys := map[string]string{"id": "1", "data_dir": r.DataDir()}
+	maps.Copy(nodeKeys, cfg.Node)
+	b.WriteString("node:\n")
+	section("  ", nodeKeys)
 	fmt.Fprintf(&b, "listen: {kafka: %s, http: %s}\n", strconv.Quote(r.Kafka), strconv.Quote(r.HTTP))
 	if len(cfg.Log) > 0 {
 		b.WriteString("log:\n")
