@@ -130,3 +130,29 @@ func TestRestartKeepsCoordinatorState(t *testing.T) {
 		t.Fatalf("got producer %d epoch %d, %v after %d epoch %d", p, e, err, pid, epoch)
 	}
 }
+
+// Offsets of a topic whose deletion was the last thing before the process ended go at the next start.
+func TestRestartForgetsDeletedTopics(t *testing.T) {
+	dir := t.TempDir()
+	ctx := within(t, 30*time.Second)
+	l := live(t, dir)
+	cl := l.client(t)
+	createTopic(t, cl, "events", 1)
+	var os kadm.Offsets
+	os.Add(kadm.Offset{Topic: "events", At: 7, LeaderEpoch: -1})
+	if res, err := kadm.NewClient(cl).CommitOffsets(ctx, "g", os); err != nil || res.Error() != nil {
+		t.Fatal(res, err)
+	}
+	cl.Close()
+	l.stopCoordinators() // before it can see the deletion
+	if err := l.node.DeleteTopic(ctx, "events"); err != nil {
+		t.Fatal(err)
+	}
+	l.end(t)
+	l = live(t, dir)
+	defer l.end(t)
+	waitFor(t, "the offsets to go", func() bool {
+		lags, ok := await(ctx, l.groups.Lags)
+		return ok && l.groups.Serving("g") == 0 && len(lags) == 0
+	})
+}

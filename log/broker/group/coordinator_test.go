@@ -160,7 +160,11 @@ func TestOffsetsAreTheFoldOfTheLog(t *testing.T) {
 			},
 			"forget topic": func(t *rapid.T) {
 				topic := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "topic")
-				c.ForgetTopics(func(name string) bool { return name == topic })
+				if code := ask(func(reply func(int16)) {
+					c.ForgetTopics(func(name string) bool { return name == topic }, reply)
+				}); code != 0 {
+					t.Fatalf("forget: %d", code)
+				}
 				dump(c) // behind it in the mailbox
 				for k := range committed {
 					if k.tp.Topic == topic {

@@ -150,26 +150,22 @@ func (g *Group) subscribed() (topics map[string]bool, known bool) {
 	return topics, true
 }
 
-// ForgetTopics deletes the offsets of deleted topics: a new topic of that name starts from nothing.
-func (c *Coordinator) ForgetTopics(gone func(topic string) bool) {
-	for _, s := range c.shards {
-		s.j.Do(func(err error) {
-			if err != nil {
-				return
-			}
-			for id, k := range s.groups {
-				var list []TopicPartition
-				for _, o := range k.offsets.Committed() {
-					if gone(o.Topic) {
-						list = append(list, o.TopicPartition)
-					}
-				}
-				if len(list) > 0 {
-					s.tombstone(id, list, func(int16) {})
+// ForgetTopics deletes the offsets of deleted topics: a new topic of that name starts from nothing. The code is not 0
+// when a partition of Topic was loading and was left out.
+func (c *Coordinator) ForgetTopics(gone func(topic string) bool, reply func(code int16)) {
+	c.each(func(s *shard) {
+		for id, k := range s.groups {
+			var list []TopicPartition
+			for _, o := range k.offsets.Committed() {
+				if gone(o.Topic) {
+					list = append(list, o.TopicPartition)
 				}
 			}
-		})
-	}
+			if len(list) > 0 {
+				s.tombstone(id, list, func(int16) {})
+			}
+		}
+	}, reply)
 }
 
 // Lag is one group's committed offset of one partition; the reader of metrics adds the partition's end.
