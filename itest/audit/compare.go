@@ -14,7 +14,7 @@ type Report struct {
 // maxExamples bounds what a failing report prints.
 const maxExamples = 10
 
-// OK: every change exactly once, whole and in order.
+// OK reports that every change is there exactly once, whole and in order.
 func (r *Report) OK() bool {
 	return r.Lost+r.Duplicated+r.Unexpected+r.Torn+r.Disordered == 0
 }

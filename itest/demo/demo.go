@@ -68,7 +68,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := audit.Watch(ctx, source); err != nil {
 		return err
 	}
-	committed, past, err := d.live(ctx, source)
+	past, err := d.live(ctx, source)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	defer target.Close(context.Background())
-	if err := d.drain(ctx, source, target, committed); err != nil {
+	if err := d.drain(ctx, source, target); err != nil {
 		return err
 	}
 	if err := d.lookBack(ctx, past); err != nil {
@@ -200,7 +200,7 @@ func (d *demo) initialLoad(ctx context.Context) error {
 
 // live runs the workload, kills rowtrail twice under it and changes one order step by step. It returns a moment between
 // two of that order's changes.
-func (d *demo) live(ctx context.Context, source *pgx.Conn) (committed int64, past time.Time, err error) {
+func (d *demo) live(ctx context.Context, source *pgx.Conn) (past time.Time, err error) {
 	work := &shop.Workload{DSN: d.sourceDSN, Size: shop.Demo(), Sessions: 4, Rate: workloadRate, Seed: 1}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -217,28 +217,28 @@ func (d *demo) live(ctx context.Context, source *pgx.Conn) (committed int64, pas
 		return err
 	}
 	if err := step(time.Second, "UPDATE orders SET state = 'paid', rev = rev + 1 WHERE id = $1"); err != nil {
-		return 0, past, err
+		return past, err
 	}
 	if err := d.kill(ctx, 2*time.Second, work); err != nil {
-		return 0, past, err
+		return past, err
 	}
 	if err := source.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&past); err != nil {
-		return 0, past, err
+		return past, err
 	}
 	if err := step(time.Second, "UPDATE orders SET state = 'packed', note = 'handle with care', rev = rev + 1 WHERE id = $1"); err != nil {
-		return 0, past, err
+		return past, err
 	}
 	if err := d.kill(ctx, 3*time.Second, work); err != nil {
-		return 0, past, err
+		return past, err
 	}
 	if err := step(time.Second, "UPDATE orders SET state = 'shipped', rev = rev + 1 WHERE id = $1"); err != nil {
-		return 0, past, err
+		return past, err
 	}
 	if err := <-done; err != nil {
-		return 0, past, err
+		return past, err
 	}
 	d.say("the workload has ended after %d transactions", work.Committed())
-	return work.Committed(), past, nil
+	return past, nil
 }
 
 func (d *demo) kill(ctx context.Context, after time.Duration, work *shop.Workload) error {
@@ -262,7 +262,7 @@ func (d *demo) kill(ctx context.Context, after time.Duration, work *shop.Workloa
 	return nil
 }
 
-func (d *demo) drain(ctx context.Context, source, target *pgx.Conn, committed int64) error {
+func (d *demo) drain(ctx context.Context, source, target *pgx.Conn) error {
 	deadline := time.Now().Add(drainTimeout)
 	for {
 		different, err := shop.Compare(ctx, source, target, shop.Tables())

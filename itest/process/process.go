@@ -38,18 +38,18 @@ type Rowtrail struct {
 	done chan error
 }
 
-// Connector and Sink are what the YAML says of one.
-type (
-	Connector struct {
-		Name   string
-		Config map[string]string
-	}
-	Sink struct {
-		Name   string
-		Topics []string
-		Config map[string]string
-	}
-)
+// Connector is what the YAML says of a connector.
+type Connector struct {
+	Name   string
+	Config map[string]string
+}
+
+// Sink is what the YAML says of a sink.
+type Sink struct {
+	Name   string
+	Topics []string
+	Config map[string]string
+}
 
 // Config is what differs between runs.
 type Config struct {

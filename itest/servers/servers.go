@@ -31,6 +31,7 @@ type Options struct {
 // Shutdown is how a server is stopped.
 type Shutdown int
 
+// The ways of stopping.
 const (
 	Fast      Shutdown = iota // sessions are ended, a checkpoint is written
 	Immediate                 // as after a power cut: recovery at the next start
