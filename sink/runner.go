@@ -19,6 +19,7 @@ const (
 	rebalanceTimeout = 30 * time.Second
 	heartbeat        = 2 * time.Second
 	leaveTimeout     = 2 * time.Second
+	turnTick         = 200 * time.Millisecond
 	metadataAge      = 30 * time.Second
 
 	minBackoff = 100 * time.Millisecond
@@ -27,7 +28,7 @@ const (
 
 // Bounds of one fetch (invariant 9).
 const (
-	fetchMaxBytes          = 16 << 20
+	fetchMaxBytes          = 8 << 20
 	fetchMaxPartitionBytes = 1 << 20
 	fetchMaxWait           = 250 * time.Millisecond // a partition that is resumed or new waits for the fetch under way
 )
@@ -209,21 +210,9 @@ func (r *Runner) attempt(ctx context.Context) error {
 		return fmt.Errorf("create group client: %w", err)
 	}
 	defer r.leave(client)
-	for ready := false; !ready; {
-		wait, cancel := context.WithTimeout(ctx, idleTick)
-		select {
-		case <-box.ready:
-			ready = true
-		case <-wait.Done():
-			if err := r.pollUnassigned(ctx, client); err != nil {
-				cancel()
-				return err
-			}
-		}
-		cancel()
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	first, err := r.awaitTurn(ctx, client, box)
+	if err != nil {
+		return err
 	}
 	t := &task{
 		sink: r, client: client, session: box.session, inbox: box, plan: pl,
@@ -233,7 +222,7 @@ func (r *Runner) attempt(ctx context.Context) error {
 	t.session.SetCareful(t.careful)
 	r.lag.begin(box.starts)
 	r.setState(StateStreaming, "", nil)
-	return t.run(ctx)
+	return t.run(ctx, first)
 }
 
 func (r *Runner) isCareful() bool {
@@ -242,15 +231,29 @@ func (r *Runner) isCareful() bool {
 	return r.careful
 }
 
-// pollUnassigned shows errors of the group while this member has no partitions. Errors of joining are retried by the client.
-func (r *Runner) pollUnassigned(ctx context.Context, client *kgo.Client) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+// awaitTurn waits until the group gives this member the partitions. It returns what was fetched by then.
+func (r *Runner) awaitTurn(ctx context.Context, client *kgo.Client, box *inbox) (kgo.Fetches, error) {
+	for {
+		wait, cancel := context.WithTimeout(ctx, turnTick)
+		fetches := client.PollFetches(wait)
+		cancel()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		select {
+		case <-box.ready:
+			return fetches, nil
+		default:
+		}
+		for _, e := range fetches.Errors() {
+			if !errors.Is(e.Err, context.DeadlineExceeded) {
+				return nil, fmt.Errorf("join group %s: %w", r.groupName(), e.Err)
+			}
+		}
+		if member, _ := client.GroupMetadata(); member != "" {
+			r.setState(StateStarting, "standing by: another instance may have the partitions", nil)
+		}
 	}
-	if member, _ := client.GroupMetadata(); member != "" {
-		r.setState(StateStarting, "standing by: another instance may have the partitions", nil)
-	}
-	return nil
 }
 
 func (r *Runner) groupOptions(box *inbox, pl plan) []kgo.Opt {

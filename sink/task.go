@@ -12,7 +12,7 @@ import (
 
 // Bounds of a task (invariant 9).
 const (
-	maxBufferedBytes  = 48 << 20 // of fetched records of all partitions, shared out evenly
+	maxBufferedBytes  = 32 << 20 // of fetched records of all partitions, shared out evenly
 	minPartitionBytes = 512 << 10
 
 	idleTick        = time.Second      // housekeeping when nothing arrives
@@ -57,8 +57,8 @@ type task struct {
 	missingSince              time.Time
 }
 
-// run applies until the context ends, the partitions are lost or something fails.
-func (t *task) run(ctx context.Context) error {
+// run applies until the context ends, the partitions are lost or something fails. It begins with what was fetched already.
+func (t *task) run(ctx context.Context, fetches kgo.Fetches) error {
 	now := time.Now()
 	t.progress, t.lastCommit = now, now
 	if err := t.adopt(); err != nil {
@@ -66,11 +66,14 @@ func (t *task) run(ctx context.Context) error {
 	}
 	t.started = true
 	for {
+		if err := t.take(ctx, fetches); err != nil {
+			return err
+		}
 		if err := t.drain(ctx); err != nil {
 			return err
 		}
 		t.gate()
-		fetches := t.client.PollFetches(nil) //nolint:staticcheck // nil: what is buffered, without waiting
+		fetches = t.client.PollFetches(nil) //nolint:staticcheck // nil: what is buffered, without waiting
 		if fetches.NumRecords() == 0 && len(fetches.Errors()) == 0 {
 			if err := t.idle(ctx); err != nil {
 				return err
@@ -78,9 +81,6 @@ func (t *task) run(ctx context.Context) error {
 			wait, cancel := context.WithTimeout(ctx, idleTick)
 			fetches = t.client.PollFetches(wait)
 			cancel()
-		}
-		if err := t.take(ctx, fetches); err != nil {
-			return err
 		}
 	}
 }

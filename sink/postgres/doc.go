@@ -14,10 +14,18 @@
 // repeated one by one in source order, which is how the source went through it. Tables with row triggers are always
 // written in source order.
 //
+// Rows travel as one text array per column (unnest), in one pipeline per window. COPY into a temporary table and a merge from
+// there takes the server 0.9 to 1.0 times as long per row (4.3 against 4.7 microseconds of its CPU for an insert of six
+// columns, 6.7 against 6.7 for an update), and costs small windows more; so there is one way for all sizes.
+//
 // Invariant 4: rows, offsets and the check of the session's epoch are one target transaction. Opening a session raises the
 // epoch under a row lock that a commit in flight holds, so a session before it has either committed, and its offsets are
 // read, or fails with ErrFenced.
 //
 // Invariant 6: a column that the source did not send is not written. A row with such columns is updated, never inserted: when
-// the target does not have it, the sink stops.
+// the target does not have it, the sink stops. A key change whose create has such columns gives the row under the old key its
+// new one.
+//
+// What does not travel: columns that the source renames arrive as new ones, and defaults of new columns are not applied to
+// rows that are there.
 package postgres

@@ -12,7 +12,7 @@ import (
 // Bounds of a window (invariant 9): what is written in one round trip.
 const (
 	maxWindowOps   = 4096
-	maxWindowBytes = 4 << 20
+	maxWindowBytes = 2 << 20
 )
 
 // opKind is what an operation does.

@@ -17,10 +17,10 @@ var errInjected = errors.New("injected: connection lost")
 type faulty struct {
 	sink.Target
 
-	mu            sync.Mutex
-	rng           *rand.Rand
-	before, after int
-	every         int // one commit of so many fails; 0: none
+	mu     sync.Mutex
+	rng    *rand.Rand
+	every  int // one commit of so many fails; 0: none
+	struck int
 }
 
 func (f *faulty) Open(ctx context.Context) (sink.Session, error) {
@@ -38,12 +38,16 @@ func (f *faulty) strike() (before, after bool) {
 	if f.every == 0 || f.rng.IntN(f.every) != 0 {
 		return false, false
 	}
-	if f.rng.IntN(2) == 0 {
-		f.before++
-		return true, false
-	}
-	f.after++
-	return false, true
+	f.struck++
+	before = f.rng.IntN(2) == 0
+	return before, !before
+}
+
+// strikes counts the commits that were broken.
+func (f *faulty) strikes() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.struck
 }
 
 func (f *faulty) calm() {

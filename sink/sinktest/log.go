@@ -32,7 +32,7 @@ type Log struct {
 // NewLog starts a log and creates the connector's own topics.
 func NewLog(t testing.TB, prefix string) *Log {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SleepOutOfOrder())
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatalf("start log: %v", err)
 	}
@@ -46,7 +46,7 @@ func AttachLog(t testing.TB, prefix string, seeds []string) *Log {
 	l := &Log{Prefix: prefix, seeds: seeds, commit: 1000, versions: make(map[uint64]bool)}
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(l.seeds...), kgo.TransactionalID("rowtrail-connector-"+prefix), kgo.RecordPartitioner(partitioner()),
-		kgo.ProducerLinger(0),
+		kgo.ProducerLinger(0), kgo.MaxProduceRequestsInflightPerBroker(1),
 	)
 	if err != nil {
 		t.Fatalf("create producer: %v", err)
