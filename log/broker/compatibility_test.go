@@ -1,0 +1,61 @@
+package broker
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"sort"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestCompatibilityPage keeps docs/compatibility.md in step with what is served: -update rewrites it.
+func TestCompatibilityPage(t *testing.T) {
+	var b bytes.Buffer
+	b.WriteString(`# Compatibility
+
+## Kafka APIs
+
+Rowtrail answers these APIs of the Kafka protocol in these versions, and advertises nothing else. Produce is advertised
+from version 0, because older librdkafka takes features from it, and answered from version 3 on.
+
+| key | API | versions |
+| --- | --- | --- |
+`)
+	apis := slices.Concat(dataAPIs(), groupAPIs(), txnAPIs())
+	sort.Slice(apis, func(i, j int) bool { return apis[i].key < apis[j].key })
+	for _, a := range apis {
+		fmt.Fprintf(&b, "| %d | %s | %d-%d |\n", a.key, kmsg.NameForKey(a.key), a.min, a.max)
+	}
+	b.WriteString(`
+An API or version that is not in the table closes the connection with one line in the node's log; for ApiVersions the
+answer is error 35 with the supported range. Fetch sessions (KIP-227) are declined, the transaction flow is KIP-98's, groups use the
+classic protocol. There is no authentication: listen on loopback or a trusted network.
+
+## Topic settings
+
+| setting | default | what it means |
+| --- | --- | --- |
+`)
+	for _, p := range TopicProperties() {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.Name, p.Default, p.Doc)
+	}
+	const page = "../../docs/compatibility.md"
+	if *update {
+		if err := os.WriteFile(page, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(have, b.Bytes()) {
+		t.Errorf("%s is not what the broker serves; run go test ./log/broker -run %s -update", page, t.Name())
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite generated files")
