@@ -169,7 +169,10 @@ func testApplies(t *testing.T, h Harness) {
 	s.Work(t, rng, 60)
 	awaitEqual(t, h, s)
 	exactlyOnce(t, h, s)
-	await(t, "lag to be 0", func() bool { return r.sink.Status().LagEvents == 0 })
+	await(t, "the counts and the lag to follow", func() bool {
+		st := r.sink.Status()
+		return st.LagEvents == 0 && st.Events >= uint64(s.Events) && st.Transactions >= uint64(s.Count)
+	})
 	st := r.sink.Status()
 	if st.State != sink.StateStreaming || st.Events != uint64(s.Events) || st.Transactions != uint64(s.Count) {
 		t.Errorf("status %+v, want %d events and %d transactions", st, s.Events, s.Count)
@@ -344,9 +347,7 @@ func testTakeOver(t *testing.T, h Harness) {
 	s.Work(t, rng, 20)
 	awaitEqual(t, h, s)
 	exactlyOnce(t, h, s)
-	if b.sink.Status().Events == 0 {
-		t.Error("the second instance has not taken over")
-	}
+	await(t, "the second instance to say that it took over", func() bool { return b.sink.Status().Events > 0 })
 }
 
 // A reader of the target never sees half a source transaction: transfers keep the sum.
