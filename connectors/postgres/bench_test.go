@@ -19,6 +19,9 @@ import (
 // externalLog runs the log in another process, so that this one's memory and CPU are the connector's.
 func externalLog(t testing.TB) *testLog {
 	t.Helper()
+	if addr := os.Getenv("ROWTRAIL_BENCH_BROKERS"); addr != "" { // any other log, one run per log
+		return &testLog{t: t, brokers: addr, opts: []kgo.Opt{kgo.SeedBrokers(strings.Split(addr, ",")...)}}
+	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"=log")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -89,7 +92,7 @@ const benchTable = "CREATE TABLE t (id bigint PRIMARY KEY, name text NOT NULL, a
 // prepared stops a connector after its empty load, so that what follows waits in the slot.
 func prepared(b *testing.B, d *database, l *testLog) *Config {
 	d.exec(benchTable)
-	c := config(b, d, nil)
+	c := config(b, d, map[string]string{"topic.prefix": "bench_" + d.name})
 	if codec := os.Getenv("ROWTRAIL_BENCH_CODEC"); codec != "" {
 		c.Compression = codec
 	}
@@ -125,5 +128,5 @@ func BenchmarkInitialLoad(b *testing.B) {
 	n := max(b.N, 1000)
 	d.exec(fmt.Sprintf("INSERT INTO t SELECT i, 'name ' || i, i / 7.0, now(), i %% 2 = 0 FROM generate_series(1, %d) i", n), "ANALYZE t")
 	b.ResetTimer()
-	capture(b, l, config(b, d, nil), uint64(n))
+	capture(b, l, config(b, d, map[string]string{"topic.prefix": "bench_" + d.name}), uint64(n))
 }

@@ -110,7 +110,10 @@ func Check(ctx context.Context, c *Config) []connectors.Finding {
 }
 
 func errorFinding(subject string, err error) connectors.Finding {
-	f := connectors.Finding{Level: connectors.LevelError, Subject: subject, Problem: err.Error()}
+	f := connectors.Finding{
+		Level: connectors.LevelError, Subject: subject, Problem: err.Error(),
+		Remedy: "start the server, or correct database.dsn (database.hostname, database.port)",
+	}
 	var fault *connectors.Fault
 	if errors.As(err, &fault) {
 		f.Problem, f.Remedy = fault.Problem, fault.Remedy

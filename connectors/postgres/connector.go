@@ -214,6 +214,9 @@ func (r *run) capture(ctx context.Context) error {
 			return err
 		}
 		r.resume.server, r.resume.Slot = r.identity.server, r.config.Slot
+		r.mu.Lock()
+		r.base.Position = r.resume.LSN.String()
+		r.mu.Unlock()
 	}
 	if conn, frames, err = r.startPoint(ctx, conn, frames); err != nil {
 		return err
@@ -235,7 +238,7 @@ func (r *run) pendingTables() []*table {
 	for _, t := range r.in.tables {
 		if r.resume == nil {
 			list = append(list, t)
-		} else if _, ok := r.resume.Loaded[t.String()]; !ok {
+		} else if !r.resume.Loaded.has(t.String(), t.oid) {
 			list = append(list, t)
 		}
 	}

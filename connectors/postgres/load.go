@@ -77,7 +77,7 @@ func (l *loader) run(ctx context.Context, tables []*table, imported func()) erro
 	stop := l.report(ctx)
 	defer stop()
 	loaded, done := l.base.Loaded, 0
-	var skipped []string
+	var skipped []*table
 	var group []*table
 	pages := int64(0)
 	for i, t := range tables {
@@ -88,7 +88,7 @@ func (l *loader) run(ctx context.Context, tables []*table, imported func()) erro
 				pages += groupPages
 			}
 		} else {
-			skipped = append(skipped, t.String()) // streamed only: snapshot.include.collection.list leaves it out
+			skipped = append(skipped, t) // streamed only: snapshot.include.collection.list leaves it out
 			done++
 		}
 		if last := i == len(tables)-1; pages < groupPages && !last {
@@ -97,11 +97,7 @@ func (l *loader) run(ctx context.Context, tables []*table, imported func()) erro
 		if err := l.group(ctx, group); err != nil {
 			return err
 		}
-		var names []string
-		for _, t := range group {
-			names = append(names, t.String())
-		}
-		loaded = loaded.with(append(names, skipped...), l.point)
+		loaded = loaded.with(append(skipped, group...), l.point)
 		done += len(group)
 		if err := l.mark(ctx, loaded, i == len(tables)-1); err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -45,18 +44,30 @@ type server struct {
 	Database string
 }
 
-// loads says at which consistent point each table was loaded. A value is never changed once it is part of a mark.
-type loads map[string]lsn
+// loaded is a table's load. The OID tells a table that was dropped and created again from the one that was loaded.
+type loaded struct {
+	at  lsn
+	oid uint32
+}
 
-func (l loads) with(names []string, at lsn) loads {
+// loads says at which consistent point each table was loaded. A value is never changed once it is part of a mark.
+type loads map[string]loaded
+
+func (l loads) with(tables []*table, at lsn) loads {
 	next := maps.Clone(l)
 	if next == nil {
 		next = loads{}
 	}
-	for _, n := range names {
-		next[n] = at
+	for _, t := range tables {
+		next[t.String()] = loaded{at, t.oid}
 	}
 	return next
+}
+
+// has tells whether this very table is loaded.
+func (l loads) has(name string, oid uint32) bool {
+	at, ok := l[name]
+	return ok && at.oid == oid
 }
 
 // resume is the connector's resume point, the value of its record in the position topic.
@@ -72,16 +83,16 @@ type resume struct {
 
 // resumeJSON groups tables by consistent point: most share one.
 type resumeJSON struct {
-	Version  int                 `json:"version"`
-	System   string              `json:"system"`
-	Timeline int32               `json:"timeline"`
-	Database string              `json:"database"`
-	Slot     string              `json:"slot"`
-	LSN      lsn                 `json:"lsn"`
-	Commit   lsn                 `json:"commit_lsn"`
-	TimeUs   int64               `json:"ts_us"`
-	Complete bool                `json:"loaded"`
-	Loads    map[string][]string `json:"loads,omitempty"`
+	Version  int                          `json:"version"`
+	System   string                       `json:"system"`
+	Timeline int32                        `json:"timeline"`
+	Database string                       `json:"database"`
+	Slot     string                       `json:"slot"`
+	LSN      lsn                          `json:"lsn"`
+	Commit   lsn                          `json:"commit_lsn"`
+	TimeUs   int64                        `json:"ts_us"`
+	Complete bool                         `json:"loaded"`
+	Loads    map[string]map[string]uint32 `json:"loads,omitempty"`
 }
 
 const resumeVersion = 1
@@ -92,12 +103,13 @@ func (r *resume) append(dst []byte) []byte {
 		LSN: r.LSN, Commit: r.Commit, TimeUs: r.TimeUs, Complete: r.Complete,
 	}
 	if len(r.Loaded) > 0 {
-		j.Loads = map[string][]string{}
-		for name, at := range r.Loaded {
-			j.Loads[at.String()] = append(j.Loads[at.String()], name)
-		}
-		for _, names := range j.Loads {
-			sort.Strings(names)
+		j.Loads = map[string]map[string]uint32{}
+		for name, t := range r.Loaded {
+			at := t.at.String()
+			if j.Loads[at] == nil {
+				j.Loads[at] = map[string]uint32{}
+			}
+			j.Loads[at][name] = t.oid
 		}
 	}
 	b, err := json.Marshal(j)
@@ -122,13 +134,13 @@ func parseResume(b []byte) (*resume, error) {
 		server: server{j.System, j.Timeline, j.Database}, Slot: j.Slot,
 		LSN: j.LSN, Commit: j.Commit, TimeUs: j.TimeUs, Complete: j.Complete, Loaded: loads{},
 	}
-	for at, names := range j.Loads {
+	for at, tables := range j.Loads {
 		l, err := parseLSN(at)
 		if err != nil {
 			return nil, fmt.Errorf("parse resume point: %w", err)
 		}
-		for _, n := range names {
-			r.Loaded[n] = l
+		for name, oid := range tables {
+			r.Loaded[name] = loaded{l, oid}
 		}
 	}
 	return r, nil

@@ -190,6 +190,8 @@ func (s *stream) message(ctx context.Context, at lsn, b []byte) error {
 		return malformed(err)
 	case 'Y': // types are read from the catalog
 		return nil
+	case 'A': // Postgres 18 sends a stray abort for what protocol 1 never began to stream (P13)
+		return nil
 	case 'M':
 		return s.logical(ctx, at, b)
 	}
@@ -466,15 +468,14 @@ func (s *stream) relation(ctx context.Context, b []byte) error {
 		now = tables[0]
 	}
 	name := m.schema + "." + m.name
-	point, known := s.loaded[name]
-	if !known && s.needLoad && now != nil && now.String() == name {
+	if s.needLoad && now != nil && now.String() == name && !s.loaded.has(name, m.id) {
 		return fmt.Errorf("table %s: %w", name, errNewTable)
 	}
 	r, err := s.config.describe(ctx, conn, m, now)
 	if err != nil {
 		return err
 	}
-	r.point = point
+	r.point = s.loaded[name].at // also of changes to a table that another one of its name has replaced
 	old := s.relations[m.id]
 	if old != nil {
 		r.transaction, r.count = old.transaction, old.count

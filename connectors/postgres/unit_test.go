@@ -353,11 +353,11 @@ func full() *publication {
 func TestResumeRoundTrip(t *testing.T) {
 	want := &resume{
 		server: server{"7", 3, "d"}, LSN: 0x100000002, Commit: 5, TimeUs: 6, Slot: "s", Complete: true,
-		Loaded: loads{"public.a": 1, "public.b": 1, "public.c": 0xffffffffffffffff},
+		Loaded: loads{"public.a": {1, 10}, "public.b": {1, 11}, "public.c": {0xffffffffffffffff, 12}},
 	}
 	got, err := parseResume(want.append(nil))
-	if err != nil || cmp.Diff(got, want, cmp.AllowUnexported(resume{})) != "" {
-		t.Fatal(cmp.Diff(got, want, cmp.AllowUnexported(resume{})), err)
+	if err != nil || cmp.Diff(got, want, cmp.AllowUnexported(resume{}, loaded{})) != "" {
+		t.Fatal(cmp.Diff(got, want, cmp.AllowUnexported(resume{}, loaded{})), err)
 	}
 	if _, err := parseResume([]byte(`{"version":2}`)); !connectors.IsFault(err) {
 		t.Fatal(err)
