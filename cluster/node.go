@@ -25,7 +25,8 @@ type Options struct {
 	// TopicDefaults hold where a topic's own configuration says nothing. MaxMessageBytes defaults to Kafka's
 	// 1048588; retention without a limit is -1 or 0.
 	TopicDefaults log.Config
-	// RetentionInterval is how often partitions are trimmed by size and time. Default 10 s.
+	// RetentionInterval is how often partitions are trimmed by size and time. Default 1 s, so that a fast producer
+	// overshoots retention.bytes by little.
 	RetentionInterval time.Duration
 	// OnFatal is called once when the node has halted because durability can no longer be promised. It may call Stop.
 	OnFatal func(error)
@@ -34,7 +35,7 @@ type Options struct {
 const (
 	defaultWorkers           = 2
 	defaultMaxMessageBytes   = 1048588
-	defaultRetentionInterval = 10 * time.Second
+	defaultRetentionInterval = time.Second
 )
 
 func (o *Options) complete() error {

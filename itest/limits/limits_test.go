@@ -212,7 +212,7 @@ func TestDeadSinkDoesNotHoldTheSource(t *testing.T) {
 	conn := connect(t, source)
 	run(t, conn, "CREATE TABLE t (id bigint PRIMARY KEY, rev int NOT NULL, note text)")
 	n := node(t, bin, process.Config{
-		Connectors: []process.Connector{{Name: "shop", Config: map[string]string{"database.dsn": source, "topic.prefix": "shop", "table.include.list": `public\.t`}}},
+		Connectors: []process.Connector{{Name: "shop", Config: map[string]string{"database.dsn": source, "topic.prefix": "shop", "table.include.list": `public\.t`, "status.update.interval.ms": "1000"}}},
 		Sinks:      []process.Sink{{Name: "copy", Topics: []string{"shop.public.*"}, Config: map[string]string{"dsn": target}}},
 	})
 	start(t, n)
