@@ -222,7 +222,7 @@ func (r *run) capture(ctx context.Context) error {
 		return err
 	}
 	if r.config.Snapshot == SnapshotInitialOnly {
-		return r.writer.Drain(ctx)
+		return nil
 	}
 	r.tracker.SetState(connectors.StateStreaming, nil)
 	closed = true
@@ -280,7 +280,9 @@ func (r *run) startPoint(ctx context.Context, conn *pgconn.PgConn, fr *frames) (
 		point: point, name: snapshot, timeUs: time.Now().UnixMicro(), base: *r.resume, known: &r.known,
 	}
 	if len(tables) == 0 {
-		err = r.loader.mark(ctx, r.resume.Loaded, true)
+		if err = r.loader.mark(ctx, r.resume.Loaded, true); err == nil {
+			err = r.writer.Drain(ctx)
+		}
 		r.resume.Complete = true
 		return conn, fr, err
 	}
@@ -291,6 +293,9 @@ func (r *run) startPoint(ctx context.Context, conn *pgconn.PgConn, fr *frames) (
 		closeConn(conn)
 	}
 	if err := r.loader.run(ctx, tables, imported); err != nil {
+		return conn, fr, err
+	}
+	if err := r.writer.Drain(ctx); err != nil { // it has ended when it is in the log
 		return conn, fr, err
 	}
 	r.log.Info("initial load ends", "tables", len(tables), "rows", r.loader.rows.Load(), "took", time.Since(began).Round(time.Millisecond))

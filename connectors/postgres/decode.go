@@ -151,8 +151,8 @@ func parseOrigin(b []byte) (originMessage, error) {
 func parseTruncate(b []byte) ([]uint32, error) {
 	r := reader{b: b}
 	n := r.uint32()
-	r.uint8() // CASCADE and RESTART IDENTITY: the server names every table that it truncated
-	if r.err == nil && uint64(n)*4 != uint64(len(r.b)) {
+	r.uint8()                                            // CASCADE and RESTART IDENTITY: the server names every table that it truncated
+	if r.err != nil || uint64(n)*4 != uint64(len(r.b)) { // n is not believed before it fits
 		return nil, errTruncated
 	}
 	ids := make([]uint32, 0, len(r.b)/4)

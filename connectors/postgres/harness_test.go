@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,21 +27,25 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(childMain())
 	}
-	server, err := newServer("wal_sender_timeout=10s", "max_prepared_transactions=10")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "integration tests need a Postgres server:", err)
-		os.Exit(1)
-	}
-	sharedServer = server
 	code := m.Run()
-	server.remove()
-	if code == 0 {
+	removeShared()
+	if code == 0 && !fuzzing() {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
 	}
 	os.Exit(code)
+}
+
+// fuzzing tells that the fuzzer, whose goroutines stay, runs.
+func fuzzing() bool {
+	for _, name := range []string{"test.fuzz", "test.fuzzworker"} {
+		if f := flag.Lookup(name); f != nil && f.Value.String() != "" && f.Value.String() != "false" {
+			return true
+		}
+	}
+	return false
 }
 
 // testLog is a Kafka-protocol log for one test.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -30,9 +31,31 @@ type pgServer struct {
 }
 
 var (
-	sharedServer *pgServer
-	databases    atomic.Int64
+	sharedServer struct {
+		once sync.Once
+		*pgServer
+		err error
+	}
+	databases atomic.Int64
 )
+
+// shared is the server of all tests that need no settings of their own; the first one starts it.
+func shared(t testing.TB) *pgServer {
+	t.Helper()
+	sharedServer.once.Do(func() {
+		sharedServer.pgServer, sharedServer.err = newServer("wal_sender_timeout=10s", "max_prepared_transactions=10")
+	})
+	if sharedServer.err != nil {
+		t.Fatal("integration tests need a Postgres server: ", sharedServer.err)
+	}
+	return sharedServer.pgServer
+}
+
+func removeShared() {
+	if s := sharedServer.pgServer; s != nil {
+		s.remove()
+	}
+}
 
 // binaries returns the newest local server binaries.
 func binaries() (string, error) {
@@ -144,7 +167,7 @@ type database struct {
 func newDatabase(t testing.TB, server *pgServer) *database {
 	t.Helper()
 	if server == nil {
-		server = sharedServer
+		server = shared(t)
 	}
 	d := &database{t: t, server: server, name: fmt.Sprintf("t%d", databases.Add(1))}
 	admin, err := pgconn.Connect(context.Background(), server.dsn("postgres"))

@@ -432,3 +432,28 @@ func TestStatusInterval(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkParseTuple(b *testing.B) {
+	tuple := new(message).u16(5).text("123456").text("some name").text("12.34").text("2026-01-02 03:04:05.678901+00").u8('n').b
+	row := make(event.Row, 5)
+	pick := []int{0, 1, 2, 3, 4}
+	b.ReportAllocs()
+	for range b.N {
+		r := reader{b: tuple}
+		if err := parseTuple(&r, pick, row, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCopyRow(b *testing.B) {
+	line := []byte("123456\tsome name\t12.34\t2026-01-02 03:04:05.678901+00\t\\N\n")
+	row := make(event.Row, 5)
+	var p copyParser
+	b.ReportAllocs()
+	for range b.N {
+		if err := p.row(line, row); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
