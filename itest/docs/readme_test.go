@@ -264,7 +264,7 @@ func TestDependenciesAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z0-9-]+\.[a-z0-9./-]+) \|`).FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z0-9-]+\.[a-z0-9._/-]+) \|`).FindAllStringSubmatch(string(page), -1) {
 		listed[m[1]] = true
 	}
 	for _, module := range strings.Fields(string(out)) {
