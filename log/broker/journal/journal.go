@@ -59,6 +59,8 @@ const (
 	appendTimeout = 10 * time.Second // an append that waits longer for room in the cluster's queue fails
 	leaderPoll    = 100 * time.Millisecond
 	retryBroken   = 30 * time.Second
+	maxHold       = 100 * time.Millisecond // requests wait so long for appends under way, when a rollover is due
+	retryHold     = time.Second            // and not again before that
 )
 
 // Options configure a Journal.
@@ -92,6 +94,8 @@ type Journal struct {
 	epoch     int32
 	size      sizes
 	sequences map[int64]sequence // by producer id
+	holdUntil time.Time          // requests wait until then; zero: they do not
+	holdAfter time.Time          // before that they are not made to wait again
 	renew     bool               // a producer's batch failed: its sequence is not known before all is settled
 }
 
@@ -265,7 +269,7 @@ func (j *Journal) serve(ctx context.Context) error {
 		if j.failed == nil {
 			next := j.opts.Fold.Tick(j.Now())
 			j.flush(ctx)
-			resetTimer(timer, next, j.Now())
+			resetTimer(timer, next, j.Now(), j.holdUntil)
 		}
 		if j.failed != nil {
 			return fmt.Errorf("append to %s: %w", j.opts.Name, j.failed)
@@ -279,16 +283,24 @@ func (j *Journal) serve(ctx context.Context) error {
 	}
 }
 
-func resetTimer(t *time.Timer, next, now time.Time) {
-	if next.IsZero() {
+// resetTimer arms t for next, on the fold's clock, or holdUntil, on the process's, whichever is first.
+func resetTimer(t *time.Timer, next, now, holdUntil time.Time) {
+	if next.IsZero() && holdUntil.IsZero() {
 		t.Stop()
 		return
 	}
-	t.Reset(max(0, next.Sub(now)))
+	wait := maxHold
+	if !next.IsZero() {
+		wait = max(0, next.Sub(now))
+	}
+	if !holdUntil.IsZero() {
+		wait = min(wait, max(0, time.Until(holdUntil)))
+	}
+	t.Reset(wait)
 }
 
-// turn runs what has arrived: outcomes first, they are older. Requests wait while a rollover or
-// a new numbering waits for the appends before it.
+// turn runs what has arrived: outcomes first, they are older. Requests wait a
+// little when a rollover or a new numbering needs the appends before it settled.
 func (j *Journal) turn(ctx context.Context) {
 	j.mu.Lock()
 	settled := j.settled
@@ -297,15 +309,8 @@ func (j *Journal) turn(ctx context.Context) {
 	for _, s := range settled {
 		j.settle(s)
 	}
-	if j.failed == nil && (j.renew || j.rolloverDue()) {
-		if j.inflight > 0 {
-			return
-		}
-		j.renew = false
-		j.renumber()
-		if j.rolloverDue() {
-			j.rollover(ctx)
-		}
+	if j.failed == nil && (j.renew || j.rolloverDue()) && j.hold(ctx) {
+		return
 	}
 	j.mu.Lock()
 	tasks := j.tasks

@@ -254,6 +254,29 @@ func TestJournalRollover(t *testing.T) {
 	}
 }
 
+// A log that stalls while a rollover is due does not stall what only reads.
+func TestJournalServesWhileTheLogStalls(t *testing.T) {
+	l := &journaltest.Log{}
+	f := run(t, l, 4<<10)
+	serving(t, f)
+	if err := <-f.put("k", "old"); err != nil {
+		t.Fatal(err)
+	}
+	l.Hold()
+	late := f.put("k", strings.Repeat("x", 30<<10))
+	until(t, func() bool { return l.Held() == 1 })
+	for range 3 {
+		if v, err := f.get("k"); err != nil || len(v) != 30<<10 {
+			t.Fatalf("%d bytes, %v", len(v), err)
+		}
+	}
+	l.Flow()
+	if err := <-late; err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { _, _ = f.get("k"); return l.Marks().LogStart > 0 })
+}
+
 func TestJournalRefusesWhenFull(t *testing.T) {
 	l := &journaltest.Log{}
 	f := run(t, l, 0)
