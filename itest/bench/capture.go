@@ -36,10 +36,12 @@ type bed struct {
 	conn   *pgx.Conn
 	node   *process.Rowtrail
 	dir    string
+
+	profiles string // folder for CPU profiles, "": none
 }
 
 func newBed(ctx context.Context, cfg config, connector map[string]string) (*bed, error) {
-	b := &bed{}
+	b := &bed{profiles: cfg.profile}
 	var err error
 	if b.source, err = servers.StartPostgres(ctx, servers.Options{Local: true, Settings: map[string]string{
 		"max_wal_size": "8GB", "shared_buffers": "512MB", "logical_decoding_work_mem": "64MB"}}); err != nil {
@@ -62,11 +64,16 @@ func newBed(ctx context.Context, cfg config, connector map[string]string) (*bed,
 		return nil, err
 	}
 	properties := map[string]string{"database.dsn": b.dsn, "topic.prefix": "bench", "table.include.list": "public." + table,
-		"slot.name": slot, "publication.name": publication}
+		"slot.name": slot, "publication.name": publication,
+		"status.update.interval.ms": "50"} // how soon the slot shows what is durable
 	for k, v := range connector {
 		properties[k] = v
 	}
-	b.node, err = process.New(cfg.binary, b.dir, process.Config{Connectors: []process.Connector{{Name: "bench", Config: properties}}})
+	listen := map[string]string{}
+	if cfg.profile != "" {
+		listen["pprof"] = "true"
+	}
+	b.node, err = process.New(cfg.binary, b.dir, process.Config{Listen: listen, Connectors: []process.Connector{{Name: "bench", Config: properties}}})
 	if err != nil {
 		b.close()
 		return nil, err
@@ -161,6 +168,8 @@ func (b *bed) rowtrail(ctx context.Context, end string) (time.Duration, error) {
 	if err := b.node.Start(); err != nil {
 		return 0, err
 	}
+	profiled := b.profile(ctx)
+	defer profiled()
 	for {
 		var reached bool
 		err := b.conn.QueryRow(ctx, "SELECT confirmed_flush_lsn >= $1::pg_lsn FROM pg_replication_slots WHERE slot_name = $2", end, slot).Scan(&reached)
@@ -177,6 +186,25 @@ func (b *bed) rowtrail(ctx context.Context, end string) (time.Duration, error) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// profile saves CPU profiles of one second each while a run goes on; the function it returns ends that.
+func (b *bed) profile(ctx context.Context) (stop func()) {
+	if b.profiles == "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := 0; ctx.Err() == nil; n++ {
+			var text string
+			if b.node.JSON(ctx, "/debug/pprof/profile?seconds=1", &text) == nil {
+				os.WriteFile(filepath.Join(b.profiles, fmt.Sprintf("cpu-%03d.pprof", n)), []byte(text), 0o644)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
 }
 
 func capture(ctx context.Context, cfg config, name string, rows int, write func(*bed) error) ([]line, error) {

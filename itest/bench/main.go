@@ -36,6 +36,7 @@ type config struct {
 	transactions int
 	seconds      int
 	tps          int
+	profile      string
 }
 
 func main() {
@@ -44,6 +45,7 @@ func main() {
 	flag.IntVar(&cfg.transactions, "transactions", 200_000, "one-row transactions")
 	flag.IntVar(&cfg.seconds, "seconds", 15, "how long the latency case runs")
 	flag.IntVar(&cfg.tps, "tps", 2000, "transactions per second of the latency case")
+	flag.StringVar(&cfg.profile, "profile", "", "folder to save CPU profiles of the capture cases in, one a second")
 	only := flag.String("only", "", "run only the cases whose name contains this")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -54,6 +54,7 @@ type Sink struct {
 // Config is what differs between runs.
 type Config struct {
 	Node       map[string]string
+	Listen     map[string]string
 	Log        map[string]string
 	Connectors []Connector
 	Sinks      []Sink
@@ -92,7 +93,10 @@ func (r *Rowtrail) yaml(cfg Config) string {
 	maps.Copy(nodeKeys, cfg.Node)
 	b.WriteString("node:\n")
 	section("  ", nodeKeys)
-	fmt.Fprintf(&b, "listen: {kafka: %s, http: %s}\n", strconv.Quote(r.Kafka), strconv.Quote(r.HTTP))
+	listen := map[string]string{"kafka": r.Kafka, "http": r.HTTP}
+	maps.Copy(listen, cfg.Listen)
+	b.WriteString("listen:\n")
+	section("  ", listen)
 	if len(cfg.Log) > 0 {
 		b.WriteString("log:\n")
 		section("  ", cfg.Log)
