@@ -354,7 +354,7 @@ Everything stays up until Ctrl-C. Look around:
   follow     %[3]s tail %[5]s.public.orders --from end --follow -c %[4]s
   state      %[3]s state %[5]s.public.orders %[6]d -c %[4]s
   history    %[3]s history %[5]s.public.orders %[6]d -c %[4]s
-  kcat       kcat -b %[7]s -t %[5]s.public.orders -o -5 -e
+  kcat       kcat -C -b %[7]s -t %[5]s.public.orders -o -5 -e
   metrics    curl http://%[8]s/metrics
 %[9]s
 `, d.sourceDSN, d.targetDSN, d.node.Binary, d.node.ConfigFile(), prefix, theOrder, d.node.Kafka, d.node.HTTP, d.verdict)

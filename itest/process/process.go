@@ -129,7 +129,8 @@ func (r *Rowtrail) Start() error {
 	cmd := exec.Command(r.Binary, "serve", "-c", r.ConfigFile())
 	cmd.Dir = r.Dir
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// A process group of its own: Ctrl-C is for the parent, which then stops the node once.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start rowtrail: %w", err)
 	}
