@@ -37,6 +37,7 @@ type Row struct {
 	Key, Value []byte    // Value is nil when Deleted
 	Deleted    bool
 	Place      []byte // the whole position header; nil when the record has none
+	OldKey     []byte // the key that the row had before; nil unless the record is the create of a key change
 }
 
 // Options configure Views.

@@ -30,5 +30,6 @@
 //
 // When retention moves a partition's log start, what lies below is gone from the answers, too: the latest value of a key
 // whose last record was retired is gone, as it is for every new Kafka consumer of a topic with the delete policy. A
-// record without a key (a logical message, a truncate) belongs to no key and is not part of a view.
+// record without a key (a logical message) belongs to no key and is not part of a view; a truncate ends the life of every
+// key before it in its partition.
 package snapshot

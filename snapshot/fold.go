@@ -28,11 +28,13 @@ type partition struct {
 	verified bool // the log is the one that was folded
 	// Invariant: the entries in the database are the fold of the log up to next, but for those below the log start
 	// that a sweep has not reached.
-	state  state
-	swept  int64 // entries below this offset are gone from the database
-	reader *record.Reader
-	aborts aborts
-	buf    []byte
+	state state
+	swept int64 // entries below this offset are gone from the database
+	// truncated: there may be entries of truncates. A topic that has none, as most, is not searched for them.
+	truncated bool
+	reader    *record.Reader
+	aborts    aborts
+	buf       []byte
 }
 
 func newPartition(topic uint32, number int32, src Source, st state) *partition {
@@ -164,7 +166,8 @@ func (p *partition) foldBatch(w *writer, batch []byte) error {
 		if r.Offset < p.state.next {
 			continue // folded before, or below the log start inside its batch
 		}
-		if r.Key == nil {
+		truncate := r.Key == nil && isTruncate(r.Value)
+		if r.Key == nil && !truncate {
 			continue
 		}
 		e := entry{timestamp: r.Timestamp, tombstone: r.Value == nil, size: int64(len(r.Key) + len(r.Value))}
@@ -172,7 +175,7 @@ func (p *partition) foldBatch(w *writer, batch []byte) error {
 		if w.next.next = r.Offset; r.Offset > h.BaseOffset {
 			w.next.base, w.next.crc = h.BaseOffset, h.CRC // the batch that holds the offset before
 		}
-		if err := w.put(r.Key, r.Offset, &e); err != nil {
+		if err := w.put(r.Key, truncate, r.Offset, &e); err != nil {
 			return err
 		}
 	}
@@ -198,7 +201,7 @@ type writer struct {
 	next    state // reached so far
 }
 
-func (w *writer) put(key []byte, offset int64, e *entry) error {
+func (w *writer) put(key []byte, truncate bool, offset int64, e *entry) error {
 	p := w.p
 	if w.entries >= foldEntries || len(p.buf) >= foldKeys {
 		if err := w.commit(); err != nil {
@@ -211,7 +214,13 @@ func (w *writer) put(key []byte, offset int64, e *entry) error {
 	}
 	// Badger keeps the slices until the commit; growing the buffer leaves the earlier ones where they are.
 	start := len(p.buf)
-	p.buf = appendOffset(appendKey(entryPrefix(p.buf, p.topic, p.number), key), offset)
+	p.buf = entryPrefix(p.buf, p.topic, p.number)
+	if truncate {
+		p.buf, p.truncated = appendTruncate(p.buf), true
+	} else {
+		p.buf = appendKey(p.buf, key)
+	}
+	p.buf = appendOffset(p.buf, offset)
 	mid := len(p.buf)
 	p.buf = e.append(p.buf)
 	w.entries++

@@ -13,14 +13,15 @@ const (
 	spaceTopic = 't' // topic name -> topic id
 	spaceDead  = 'd' // topic id whose entries are to be deleted
 	spaceState = 's' // topic id, partition -> how far the fold is
-	spaceEntry = 'k' // topic id, partition, key, ^offset -> entry
+	spaceEntry = 'k' // topic id, partition, key or truncate, ^offset -> entry
 )
 
 const (
-	formatVersion = 1
+	formatVersion = 2
 	offsetLen     = 8
 	prefixLen     = 1 + 4 + 4
 	hashedKey     = 0xffff // in place of a key's length
+	noKey         = 0xfffe // likewise: a truncate, which stands for all keys of its partition
 )
 
 var errCorrupt = errors.New("views database is damaged; stop rowtrail and delete the directory to rebuild it")
@@ -57,6 +58,19 @@ func appendKey(dst, key []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(key)))
 	return append(dst, key...)
 }
+
+// appendTruncate is what stands in a truncate's entry in place of a key.
+func appendTruncate(dst []byte) []byte { return binary.BigEndian.AppendUint16(dst, noKey) }
+
+// inlineKey is the record key in an entry's key from its length on; ok is false when there is only a hash, or none.
+func inlineKey(form []byte) (key []byte, ok bool) {
+	if n := binary.BigEndian.Uint16(form); n == hashedKey || n == noKey {
+		return nil, false
+	}
+	return form[2:], true
+}
+
+func isTruncateKey(form []byte) bool { return binary.BigEndian.Uint16(form) == noKey }
 
 // appendOffset writes an offset so that the latest sorts first.
 func appendOffset(dst []byte, offset int64) []byte {

@@ -40,7 +40,7 @@ func (w *twin) visible(srcs []*memSource) (all []twinRecord) {
 	for i, part := range w.parts {
 		m := srcs[i].Marks()
 		for _, r := range part {
-			if r.offset >= m.LogStart && r.offset < m.LastStable && r.key != nil {
+			if r.offset >= m.LogStart && r.offset < m.LastStable && (r.key != nil || r.truncates()) {
 				all = append(all, r)
 			}
 		}
@@ -65,11 +65,40 @@ func (r *twinRecord) within(at At) bool {
 func (w *twin) state(srcs []*memSource, at At) map[string]twinRecord {
 	state := map[string]twinRecord{}
 	for _, r := range w.visible(srcs) {
-		if r.within(at) {
+		switch {
+		case !r.within(at):
+		case r.truncates():
+			for k, w := range state {
+				if w.part == r.part {
+					state[k] = r.ending(w.key)
+				}
+			}
+		default:
 			state[string(r.key)] = r // a key lives in one partition
 		}
 	}
 	return state
+}
+
+// history is a key's records, and the truncates that ended a life of it.
+func (w *twin) history(srcs []*memSource, key []byte) (history []twinRecord) {
+	for _, r := range w.visible(srcs) {
+		last := len(history) - 1
+		switch {
+		case bytes.Equal(r.key, key) && r.key != nil:
+			history = append(history, r)
+		case r.truncates() && last >= 0 && history[last].part == r.part && history[last].value != nil:
+			history = append(history, r.ending(key))
+		}
+	}
+	return history
+}
+
+// ending is a truncate as the end of a key's life.
+func (r *twinRecord) ending(key []byte) twinRecord {
+	end := *r
+	end.key, end.value = key, nil
+	return end
 }
 
 // machine drives views and twin with the same operations.
@@ -130,10 +159,14 @@ func (m *machine) write(producer int64) {
 			r.value = []byte{}
 		case 3:
 			r.key = nil
+		case 4:
+			if i == 0 {
+				for part := range m.srcs {
+					groups[part] = append(groups[part], m.placed(testRecord{value: truncateValue(), ts: m.clock}))
+				}
+			}
 		}
-		if m.places {
-			r.place = &testPlace{commit: m.commit, time: m.clock*1000 + 1}
-		}
+		r = m.placed(r)
 		groups[i%len(m.srcs)] = append(groups[i%len(m.srcs)], r)
 	}
 	for _, part := range slices.Sorted(maps.Keys(groups)) {
@@ -147,6 +180,13 @@ func (m *machine) write(producer int64) {
 			}
 		}
 	}
+}
+
+func (m *machine) placed(r testRecord) testRecord {
+	if m.places {
+		r.place = &testPlace{commit: m.commit, time: m.clock*1000 + 1}
+	}
+	return r
 }
 
 func (m *machine) end(producer int64, commit bool) {
@@ -212,12 +252,7 @@ func (m *machine) check() {
 			m.t.Fatalf("latest at %s: %v", describe(at), err)
 		}
 	}
-	var history []twinRecord
-	for _, r := range m.twin.visible(m.srcs) {
-		if bytes.Equal(r.key, key) {
-			history = append(history, r)
-		}
-	}
+	history := m.twin.history(m.srcs, key)
 	n := 0
 	err = m.views.History(ctx, m.topic, key, func(r Row) error {
 		if n == len(history) {
@@ -228,6 +263,11 @@ func (m *machine) check() {
 	})
 	if err != nil || n != len(history) {
 		m.t.Fatalf("history of %.20q: %d of %d rows, %v", key, n, len(history), err)
+	}
+	any, found, err := m.views.AnyKey(ctx, m.topic)
+	keyed := slices.ContainsFunc(m.twin.visible(m.srcs), func(r twinRecord) bool { return r.key != nil })
+	if err != nil || found != keyed || found && !slices.ContainsFunc(m.keys, func(k []byte) bool { return bytes.Equal(k, any) }) {
+		m.t.Fatalf("any key: %.20q, found %v, want %v, %v", any, found, keyed, err)
 	}
 	if lag := m.views.Lag(m.topic); lag != 0 {
 		m.t.Fatalf("lag %d after a query", lag)

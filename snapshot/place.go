@@ -1,6 +1,10 @@
 package snapshot
 
-import "github.com/rowtrail/rowtrail/log/record"
+import (
+	"bytes"
+
+	"github.com/rowtrail/rowtrail/log/record"
+)
 
 // The position header's name and the version that is read here. Its form is part of the contract between the planes:
 // version, uvarint commit position, uvarint order, uvarint order in the table, varint commit time in microseconds, and more
@@ -8,7 +12,16 @@ import "github.com/rowtrail/rowtrail/log/record"
 const (
 	positionHeader  = "rowtrail.position"
 	positionVersion = 1
+
+	// oldKeyHeader is Debezium's, on the create that a key change ends with.
+	oldKeyHeader = "__debezium.oldkey"
 )
+
+// isTruncate recognises the envelope of a truncate, which has no key and goes to every partition of its topic. No image
+// of a row can pass for it: the envelope's images are both null.
+func isTruncate(value []byte) bool {
+	return bytes.Contains(value, []byte(`"op":"t"`)) && bytes.Contains(value, []byte(`"before":null,"after":null,`))
+}
 
 // readPlace finds a record's place in its source.
 func readPlace(e *entry, r *record.Record) {

@@ -12,8 +12,9 @@ import (
 // hit is a record that a view found.
 type hit struct {
 	entry
-	part   *partition
-	offset int64
+	part     *partition
+	offset   int64
+	truncate bool // the record ends the life of every key before it in its partition
 }
 
 // newer orders hits of one key that lies in several partitions, as after partitions were added.
@@ -57,6 +58,8 @@ type cursor struct {
 	start   int64 // the log start: what is below it is gone
 	it      *badger.Iterator
 	keyPart []byte // scratch
+	// emptied are the truncates that the query sees, latest first. Before the latest, no key lives.
+	emptied []hit
 }
 
 // view is one consistent reading of a topic.
@@ -91,24 +94,31 @@ func (w *view) close() {
 }
 
 // seek opens a cursor on each partition for what starts with its prefix and suffix.
-func (w *view) seek(suffix []byte, reverse bool) {
+func (w *view) seek(suffix []byte, reverse bool, at *At) error {
 	for _, p := range w.topic.parts {
+		c := &cursor{part: p, start: p.src.Marks().LogStart}
 		prefix := append(entryPrefix(nil, p.topic, p.number), suffix...)
-		it := w.txn.NewIterator(badger.IteratorOptions{Prefix: prefix, Reverse: reverse})
+		c.it = w.txn.NewIterator(badger.IteratorOptions{Prefix: prefix, Reverse: reverse})
+		w.cursors = append(w.cursors, c)
 		if reverse {
-			it.Seek(append(slices.Clone(prefix), bytes.Repeat([]byte{0xff}, offsetLen)...))
+			c.it.Seek(append(slices.Clone(prefix), bytes.Repeat([]byte{0xff}, offsetLen)...))
 		} else {
-			it.Rewind()
+			c.it.Rewind()
 		}
-		w.cursors = append(w.cursors, &cursor{part: p, start: p.src.Marks().LogStart, it: it})
+		if err := c.findTruncates(w.txn, at); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // hit reads the entry that the cursor stands on.
-func (c *cursor) hit() (h hit, err error) {
-	_, offset := splitEntryKey(c.it.Item().Key())
-	h = hit{part: c.part, offset: offset}
-	err = c.it.Item().Value(func(b []byte) error {
+func (c *cursor) hit() (hit, error) { return c.part.hit(c.it.Item()) }
+
+func (p *partition) hit(item *badger.Item) (h hit, err error) {
+	_, offset := splitEntryKey(item.Key())
+	h = hit{part: p, offset: offset}
+	err = item.Value(func(b []byte) error {
 		h.entry, err = parseEntry(b)
 		return err
 	})
@@ -129,8 +139,13 @@ func (c *cursor) first(keyPart []byte, at *At) (h hit, found bool, err error) {
 			return h, false, nil
 		}
 		ok, err := h.within(at)
-		if ok || err != nil {
-			return h, ok, err
+		switch {
+		case err != nil:
+			return h, false, err
+		case ok && len(c.emptied) > 0 && h.offset < c.emptied[0].offset:
+			return c.emptied[0], true, nil
+		case ok:
+			return h, true, nil
 		}
 		c.it.Next()
 	}
@@ -154,7 +169,7 @@ func (c *cursor) leave(keyPart []byte) {
 }
 
 // Latest returns the last record of a key at a cut; found is false when there is none. The record of a deleted key is a
-// tombstone: found, and Deleted.
+// tombstone, or the truncate that emptied its table: found, and Deleted.
 func (v *Views) Latest(ctx context.Context, topic string, key []byte, at At) (row Row, found bool, err error) {
 	if err := at.check(); err != nil {
 		return Row{}, false, err
@@ -168,7 +183,9 @@ func (v *Views) Latest(ctx context.Context, topic string, key []byte, at At) (ro
 		return Row{}, false, err
 	}
 	defer w.close()
-	w.seek(appendKey(nil, key), false)
+	if err := w.seek(appendKey(nil, key), false, &at); err != nil {
+		return Row{}, false, fmt.Errorf("look up key in %s: %w", topic, err)
+	}
 	var best hit
 	for _, c := range w.cursors {
 		h, ok, err := c.first(appendKey(entryPrefix(nil, c.part.topic, c.part.number), key), &at)
@@ -188,11 +205,15 @@ func (v *Views) Latest(ctx context.Context, topic string, key []byte, at At) (ro
 	if err != nil || !found {
 		return Row{}, false, err
 	}
+	if best.truncate {
+		row.Key = key
+	}
 	if !bytes.Equal(row.Key, key) {
 		return Row{}, false, fmt.Errorf("look up key in %s: another key of the same hash lies at partition %d offset %d",
 			topic, row.Partition, row.Offset)
 	}
-	row.Key, row.Value, row.Place = bytes.Clone(row.Key), bytes.Clone(row.Value), bytes.Clone(row.Place)
+	row.Key, row.Value = bytes.Clone(row.Key), bytes.Clone(row.Value)
+	row.Place, row.OldKey = bytes.Clone(row.Place), bytes.Clone(row.OldKey)
 	return row, true, nil
 }
 
@@ -211,13 +232,19 @@ func (v *Views) Scan(ctx context.Context, topic string, at At, fn func(Row) erro
 		return err
 	}
 	defer w.close()
-	w.seek(nil, false)
+	if err := w.seek(nil, false, &at); err != nil {
+		return fmt.Errorf("scan %s: %w", topic, err)
+	}
 	reader := v.rowReader(topic)
 	defer v.release(reader)
 	win := newWindow(reader, fn)
 	for {
 		if !w.leastKey() {
 			return win.flush(ctx)
+		}
+		if isTruncateKey(w.least) {
+			w.pass(w.least)
+			continue
 		}
 		h, found, err := w.take(w.least, &at)
 		if err != nil {
@@ -250,8 +277,7 @@ func (w *view) leastKey() bool {
 // take finds what the cut shows of a key and moves all cursors behind it.
 func (w *view) take(key []byte, at *At) (best hit, found bool, err error) {
 	for _, c := range w.cursors {
-		keyPart := append(entryPrefix(c.keyPart[:0], c.part.topic, c.part.number), key...)
-		c.keyPart = keyPart
+		keyPart := c.key(key)
 		if !c.it.ValidForPrefix(keyPart) {
 			continue
 		}
@@ -267,61 +293,15 @@ func (w *view) take(key []byte, at *At) (best hit, found bool, err error) {
 	return best, found, nil
 }
 
-// History calls fn for every record of a key that the log still holds, oldest first. A key that lies in several
-// partitions is told partition by partition, beginning with the one that had it first. A Row's slices are valid until fn returns.
-func (v *Views) History(ctx context.Context, topic string, key []byte, fn func(Row) error) error {
-	if err := v.enter(); err != nil {
-		return err
-	}
-	defer v.leave()
-	w, err := v.open(ctx, topic)
-	if err != nil {
-		return err
-	}
-	defer w.close()
-	w.seek(appendKey(nil, key), true)
-	type part struct {
-		c     *cursor
-		first hit
-	}
-	var parts []part
+// pass moves all cursors behind a key.
+func (w *view) pass(key []byte) {
 	for _, c := range w.cursors {
-		for c.it.Valid() {
-			h, err := c.hit()
-			if err != nil {
-				return fmt.Errorf("history in %s: %w", topic, err)
-			}
-			if h.offset >= c.start {
-				parts = append(parts, part{c, h})
-				break
-			}
-			c.it.Next()
-		}
+		c.leave(c.key(key))
 	}
-	slices.SortStableFunc(parts, func(a, b part) int {
-		if a.first.newer(&b.first) {
-			return 1
-		}
-		return -1
-	})
-	reader := v.rowReader(topic)
-	defer v.release(reader)
-	win := newWindow(reader, func(r Row) error {
-		if !bytes.Equal(r.Key, key) {
-			return nil // another key of the same hash
-		}
-		return fn(r)
-	})
-	for _, p := range parts {
-		for ; p.c.it.Valid(); p.c.it.Next() {
-			h, err := p.c.hit()
-			if err != nil {
-				return fmt.Errorf("history in %s: %w", topic, err)
-			}
-			if err := win.add(ctx, h); err != nil {
-				return err
-			}
-		}
-	}
-	return win.flush(ctx)
+}
+
+// key is what the entries of a record key in its stored form start with in the cursor's partition.
+func (c *cursor) key(form []byte) []byte {
+	c.keyPart = append(entryPrefix(c.keyPart[:0], c.part.topic, c.part.number), form...)
+	return c.keyPart
 }

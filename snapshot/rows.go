@@ -60,6 +60,12 @@ func (r *rowReader) read(h *hit) (row Row, found bool, err error) {
 		if h.place != placeNone {
 			row.Place, _ = rec.Header(positionHeader)
 		}
+		if rec.HeaderCount() > 1 {
+			row.OldKey, _ = rec.Header(oldKeyHeader)
+		}
+		if h.truncate {
+			row.Value, row.Deleted = nil, true
+		}
 		return row, true, nil
 	}
 	if err := r.reader.Err(); err != nil {
@@ -146,7 +152,8 @@ func (w *window) flush(ctx context.Context) error {
 			return err
 		}
 		if found {
-			row.Key, row.Value, row.Place = w.keep(row.Key), w.keep(row.Value), w.keep(row.Place)
+			row.Key, row.Value = w.keep(row.Key), w.keep(row.Value)
+			row.Place, row.OldKey = w.keep(row.Place), w.keep(row.OldKey)
 			w.rows[i] = row
 		}
 	}

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"sort"
@@ -77,6 +78,15 @@ type testRecord struct {
 type testPlace struct {
 	commit uint64
 	time   int64 // us
+}
+
+// truncateValue is a truncate's envelope.
+func truncateValue() []byte {
+	return []byte(`{"before":null,"after":null,"source":{"table":"orders"},"transaction":null,"op":"t","ts_ms":1}`)
+}
+
+func (r *testRecord) truncates() bool {
+	return r.key == nil && bytes.Contains(r.value, []byte(`"op":"t"`))
 }
 
 func (p *testPlace) header() []byte {

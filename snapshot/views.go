@@ -194,7 +194,9 @@ func (v *Views) follow(name string, parts []Source) error {
 			if err != nil {
 				return err
 			}
-			t.parts = append(t.parts, newPartition(id, int32(i), src, st))
+			p := newPartition(id, int32(i), src, st)
+			p.truncated = hasTruncate(txn, p)
+			t.parts = append(t.parts, p)
 		}
 		return nil
 	})

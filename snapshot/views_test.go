@@ -460,3 +460,44 @@ func TestStartingPartition(t *testing.T) {
 		t.Error("row is missing after the start")
 	}
 }
+
+// TestP25TruncateEmptiesState: after a truncate no key lives, in any partition; before it, and in history, they do.
+func TestP25TruncateEmptiesState(t *testing.T) {
+	v := openViews(t, t.TempDir())
+	srcs := []*memSource{newMemSource(), newMemSource()}
+	at := func(commit uint64, r testRecord) testRecord {
+		r.place = &testPlace{commit: commit, time: int64(commit)}
+		return r
+	}
+	srcs[0].append(0, at(10, keyed("a", "1")))
+	srcs[1].append(0, at(10, keyed("b", "1")))
+	for _, s := range srcs {
+		s.append(0, at(20, testRecord{value: truncateValue(), ts: 2}))
+	}
+	srcs[0].append(0, at(30, keyed("a", "2")))
+	v.Follow(testTopic, []Source{srcs[0], srcs[1]})
+	for _, c := range []struct {
+		position uint64
+		want     string
+	}{{9, ""}, {10, "a=1 b=1 "}, {20, ""}, {30, "a=2 "}} {
+		got := ""
+		err := v.Scan(t.Context(), testTopic, At{Position: &c.position}, func(r Row) error {
+			got += fmt.Sprintf("%s=%s ", r.Key, r.Value)
+			return nil
+		})
+		if err != nil || got != c.want {
+			t.Errorf("state at %d: %q, %v, want %q", c.position, got, err, c.want)
+		}
+	}
+	if row, found := latest(t, v, "b"); !found || !row.Deleted || row.Value != nil || row.Position != 20 {
+		t.Errorf("latest after a truncate: %+v, found %v", row, found)
+	}
+	history := ""
+	err := v.History(t.Context(), testTopic, []byte("a"), func(r Row) error {
+		history += fmt.Sprintf("%d:%s:%s ", r.Position, r.Key, r.Value)
+		return nil
+	})
+	if err != nil || history != "10:a:1 20:a: 30:a:2 " {
+		t.Errorf("history %q, %v", history, err)
+	}
+}

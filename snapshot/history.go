@@ -1,0 +1,111 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// History calls fn for every record of a key that the log still holds, oldest first; a truncate that the key was alive at is
+// told as a record without a value. A key that lies in several partitions is told partition by partition, beginning with the
+// one that had it first. A Row's slices are valid until fn returns.
+func (v *Views) History(ctx context.Context, topic string, key []byte, fn func(Row) error) error {
+	if err := v.enter(); err != nil {
+		return err
+	}
+	defer v.leave()
+	w, err := v.open(ctx, topic)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	parts, err := w.lives(key)
+	if err != nil {
+		return fmt.Errorf("history in %s: %w", topic, err)
+	}
+	reader := v.rowReader(topic)
+	defer v.release(reader)
+	win := newWindow(reader, func(r Row) error {
+		switch {
+		case r.Key == nil: // a truncate
+			r.Key = key
+		case !bytes.Equal(r.Key, key):
+			return nil // another key of the same hash
+		}
+		return fn(r)
+	})
+	for _, p := range parts {
+		if err := p.tell(ctx, win); err != nil {
+			return fmt.Errorf("history in %s: %w", topic, err)
+		}
+	}
+	return win.flush(ctx)
+}
+
+// life is what one partition has of a key.
+type life struct {
+	c     *cursor
+	first hit
+}
+
+// lives finds the partitions that have a key, in the order in which they had it first; their cursors stand on its
+// oldest record.
+func (w *view) lives(key []byte) ([]life, error) {
+	if err := w.seek(appendKey(nil, key), true, &At{Now: true}); err != nil {
+		return nil, err
+	}
+	var parts []life
+	for _, c := range w.cursors {
+		for c.it.Valid() {
+			h, err := c.hit()
+			if err != nil {
+				return nil, err
+			}
+			if h.offset >= c.start {
+				parts = append(parts, life{c, h})
+				break
+			}
+			c.it.Next()
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b life) int {
+		if a.first.newer(&b.first) {
+			return 1
+		}
+		return -1
+	})
+	return parts, nil
+}
+
+// tell hands out a key's records of one partition, and between them the truncates that ended a life of it.
+func (l *life) tell(ctx context.Context, win *window) error {
+	truncates := l.c.emptied // latest first
+	alive := false
+	end := func(before int64) error {
+		for n := len(truncates); n > 0 && truncates[n-1].offset < before; n = len(truncates) {
+			if alive {
+				if err := win.add(ctx, truncates[n-1]); err != nil {
+					return err
+				}
+			}
+			alive, truncates = false, truncates[:n-1]
+		}
+		return nil
+	}
+	for ; l.c.it.Valid(); l.c.it.Next() {
+		h, err := l.c.hit()
+		if err == nil {
+			err = end(h.offset)
+		}
+		if err == nil {
+			err = win.add(ctx, h)
+		}
+		if err != nil {
+			return err
+		}
+		alive = !h.tombstone
+	}
+	return end(math.MaxInt64)
+}
