@@ -90,14 +90,25 @@ func (r *Runner) logBounds(ctx context.Context, topics []string) (map[partition]
 	return out, nil
 }
 
-// committedEnds reads where the committed part of each partition ends.
+// committedEnds reads where the part of each partition that a reader sees ends.
 func (r *Runner) committedEnds(ctx context.Context, topics ...string) (map[partition]int64, error) {
 	ends, err := r.admin.ListCommittedOffsets(ctx, topics...)
+	return endsOf(ends, err)
+}
+
+// writtenEnds reads where each partition ends, with what is not visible yet: the partitions of one log transaction become
+// visible one after the other, so what is in sight in one may still be out of sight in another.
+func (r *Runner) writtenEnds(ctx context.Context, topics ...string) (map[partition]int64, error) {
+	ends, err := r.admin.ListEndOffsets(ctx, topics...)
+	return endsOf(ends, err)
+}
+
+func endsOf(ends kadm.ListedOffsets, err error) (map[partition]int64, error) {
 	if err == nil {
 		err = ends.Error()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list committed offsets: %w", err)
+		return nil, fmt.Errorf("list ends of topics: %w", err)
 	}
 	out := make(map[partition]int64)
 	ends.Each(func(o kadm.ListedOffset) { out[partition{o.Topic, o.Partition}] = o.Offset })

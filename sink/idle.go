@@ -94,7 +94,7 @@ func (t *task) checkStall(ctx context.Context) error {
 			continue
 		}
 		ts := m.waiting[0].owner
-		ends, err := t.sink.committedEnds(ctx, ts.name)
+		ends, err := t.sink.writtenEnds(ctx, ts.name)
 		if err != nil {
 			return err
 		}
@@ -111,13 +111,13 @@ func (t *task) checkStall(ctx context.Context) error {
 }
 
 // checkSchema fails when the schema topic was read to its end and does not have the version at hand. The connector writes it
-// in the log transaction of the first record that uses it, so it cannot come later.
+// in the log transaction of the first record that uses it, so it is written by now, if perhaps not visible.
 func (t *task) checkSchema(ctx context.Context) error {
 	e := &t.next.entry
 	topic := t.plan.data[e.rec.Topic] + suffixSchema
 	book := t.books[topic]
 	if book != nil {
-		ends, err := t.sink.committedEnds(ctx, topic)
+		ends, err := t.sink.writtenEnds(ctx, topic)
 		if err != nil {
 			return err
 		}
