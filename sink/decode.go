@@ -113,19 +113,10 @@ func fillMove(ev *Event, rec *kgo.Record, v *version) error {
 			return fmt.Errorf("decode header %s: %w", h.Key, err)
 		}
 		if h.Key == newKeyHeader {
-			ev.NewKey = copyRow(key)
+			ev.NewKey = key.Clone()
 		} else {
-			ev.OldKey = copyRow(key)
+			ev.OldKey = key.Clone()
 		}
 	}
 	return nil
-}
-
-// copyRow copies what the decoder will use again.
-func copyRow(row event.Row) event.Row {
-	out := make(event.Row, len(row))
-	for i, d := range row {
-		out[i] = event.Datum{State: d.State, Text: bytes.Clone(d.Text)}
-	}
-	return out
 }

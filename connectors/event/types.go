@@ -1,5 +1,7 @@
 package event
 
+import "bytes"
+
 // State of a column value. Invariant 6: Absent is not Null.
 type State uint8
 
@@ -19,6 +21,18 @@ type Datum struct {
 
 // Row has one Datum per Schema column. A nil Row is absent as a whole (no before image).
 type Row []Datum
+
+// Clone copies a row that a Decoder will use again.
+func (r Row) Clone() Row {
+	if r == nil {
+		return nil
+	}
+	out := make(Row, len(r))
+	for i, d := range r {
+		out[i] = Datum{State: d.State, Text: bytes.Clone(d.Text)}
+	}
+	return out
+}
 
 // Op is a Debezium operation.
 type Op byte

@@ -110,7 +110,7 @@ func (s *session) add(ctx context.Context, ev *sink.Event) error {
 		return s.window.upsert(b, change.After, key)
 	case event.OpDelete:
 		if ev.NewKey != nil {
-			s.leaving.b, s.leaving.key = b, copyRow(key)
+			s.leaving.b, s.leaving.key = b, key.Clone()
 			return nil
 		}
 		return s.window.delete(b, key)
@@ -141,14 +141,6 @@ func (s *session) move(ctx context.Context, b *binding, row, key, oldKey event.R
 		return err
 	}
 	return s.flush(ctx)
-}
-
-func copyRow(row event.Row) event.Row {
-	out := make(event.Row, len(row))
-	for i, d := range row {
-		out[i] = event.Datum{State: d.State, Text: slices.Clone(d.Text)}
-	}
-	return out
 }
 
 // addTruncate collects truncates that follow one another: tables that refer to each other can only be emptied together.

@@ -95,7 +95,7 @@ func (s *memorySession) Apply(_ context.Context, ev *sink.Event) error {
 		return sink.Permanent(errors.New("no table version"))
 	}
 	table, op := ev.Schema.Collection(), ev.Change.Op
-	row, key, oldKey := cloneRow(ev.Change.After), Format(ev.Key), ""
+	row, key, oldKey := ev.Change.After.Clone(), Format(ev.Key), ""
 	if ev.OldKey != nil {
 		oldKey = Format(ev.OldKey)
 	}
@@ -172,15 +172,4 @@ func (m *Memory) copyTables() map[string]map[string]event.Row {
 		c[name] = maps.Clone(rows)
 	}
 	return c
-}
-
-func cloneRow(row event.Row) event.Row {
-	if row == nil {
-		return nil
-	}
-	out := make(event.Row, len(row))
-	for i, d := range row {
-		out[i] = event.Datum{State: d.State, Text: slices.Clone(d.Text)}
-	}
-	return out
 }

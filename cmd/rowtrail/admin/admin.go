@@ -35,6 +35,7 @@ type Views interface {
 	Latest(ctx context.Context, topic string, key []byte, at snapshot.At) (snapshot.Row, bool, error)
 	Scan(ctx context.Context, topic string, at snapshot.At, fn func(snapshot.Row) error) error
 	History(ctx context.Context, topic string, key []byte, fn func(snapshot.Row) error) error
+	AnyKey(ctx context.Context, topic string) (key []byte, found bool, err error)
 	Lag(topic string) int64
 }
 
@@ -162,7 +163,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		}
 	}
 	for _, k := range s.opts.Node.Sinks() {
-		if k.State == connectors.StateFailed {
+		if k.State == sink.StateFailed {
 			degraded = append(degraded, fmt.Sprintf("sink %s: %s", k.Name, k.Error))
 		}
 	}

@@ -99,6 +99,13 @@ func (v fakeViews) Scan(_ context.Context, topic string, _ snapshot.At, fn func(
 	return nil
 }
 
+func (v fakeViews) AnyKey(context.Context, string) ([]byte, bool, error) {
+	if len(v.rows) == 0 {
+		return nil, false, nil
+	}
+	return v.rows[0].Key, true, nil
+}
+
 func (fakeViews) Lag(string) int64 { return 2 }
 
 func sampleRows() []snapshot.Row {

@@ -48,24 +48,12 @@ func (r *columnReader) read(ctx context.Context, row snapshot.Row) (columns, boo
 	if !ok || err != nil {
 		return columns{}, false, err
 	}
-	// Invariant 6: an absent column is neither NULL nor the placeholder; its value is in the row's last version that has it.
 	missing := map[string]int{}
 	for _, i := range pos.Absent {
 		missing[found.schema.Columns[i].Name] = int(i)
 	}
-	at := row.Offset
-	for step := 0; len(missing) > 0 && step < maxFill && at > 0; step++ {
-		at--
-		before, exists, err := r.views.Latest(ctx, r.topic, row.Key, snapshot.At{Offset: &at})
-		if err != nil || !exists || before.Deleted || before.Partition != row.Partition {
-			break
-		}
-		older, olderPos, ok, err := r.decode(ctx, before)
-		if err != nil || !ok {
-			break
-		}
-		fill(&found, missing, older, olderPos)
-		at = before.Offset
+	if err := r.complete(ctx, &found, missing, row, pos); err != nil {
+		return columns{}, false, err
 	}
 	for i, c := range found.schema.Columns {
 		if _, still := missing[c.Name]; still {
@@ -74,6 +62,70 @@ func (r *columnReader) read(ctx context.Context, row snapshot.Row) (columns, boo
 		}
 	}
 	return found, true, nil
+}
+
+// complete looks for missing columns in the row's older versions. Invariant 6: an absent column is neither NULL nor the
+// placeholder; its value is in the last version that has it, under the old key when the row has changed its key since.
+func (r *columnReader) complete(ctx context.Context, found *columns, missing map[string]int, row snapshot.Row, pos event.Position) error {
+	w := walk{key: row.Key, partition: row.Partition}
+	w.pass(row)
+	w.follow(row, pos)
+	for step := 0; len(missing) > 0 && step < maxFill; step++ {
+		version, exists, err := r.views.Latest(ctx, r.topic, w.key, w.at)
+		if err != nil {
+			return err
+		}
+		if !exists || !w.moved && version.Partition != w.partition {
+			return nil
+		}
+		w.pass(version)
+		older, olderPos, ok, err := r.decode(ctx, version)
+		if err != nil {
+			return err
+		}
+		if w.moved && (!ok || !earlier(olderPos, w.before)) {
+			continue // the delete that the key change left, or another row that took the old key since
+		}
+		if !ok {
+			return nil // the row's life begins above
+		}
+		w.moved = false
+		fill(found, missing, older, olderPos)
+		w.follow(version, olderPos)
+	}
+	return nil
+}
+
+// walk is a way back through the versions of a row.
+type walk struct {
+	key       []byte
+	at        snapshot.At
+	partition int32
+	moved     bool           // the row has just left key: its last version there comes before
+	before    event.Position // the create under the key that it went to
+}
+
+// pass goes on below a version.
+func (w *walk) pass(version snapshot.Row) {
+	offset := version.Offset - 1
+	w.partition, w.at = version.Partition, snapshot.At{Offset: &offset}
+}
+
+// follow goes on under the old key when the version is the create of a key change. Its old row may lie in another
+// partition, so it is looked for by position.
+func (w *walk) follow(version snapshot.Row, pos event.Position) {
+	if version.OldKey == nil {
+		return
+	}
+	w.key, w.at, w.moved, w.before = version.OldKey, snapshot.At{Position: &pos.Commit}, true, pos
+}
+
+// earlier tells whether a comes before b at the source.
+func earlier(a, b event.Position) bool {
+	if a.Commit != b.Commit {
+		return a.Commit < b.Commit
+	}
+	return a.Order < b.Order
 }
 
 // fill takes what an older version has of the missing columns.
@@ -114,11 +166,7 @@ func (r *columnReader) decode(ctx context.Context, row snapshot.Row) (columns, e
 	if change.After == nil {
 		return columns{}, pos, false, nil
 	}
-	out := columns{schema: decoder.Schema(), row: make(event.Row, len(change.After))}
-	for i, datum := range change.After { // the decoder's row is valid until its next call only
-		out.row[i] = event.Datum{State: datum.State, Text: append([]byte(nil), datum.Text...)}
-	}
-	return out, pos, true, nil
+	return columns{schema: decoder.Schema(), row: change.After.Clone()}, pos, true, nil
 }
 
 // decoder is nil when the schema topic does not hold the version.

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/rowtrail/rowtrail/snapshot"
 )
 
 var (
@@ -28,25 +26,14 @@ type member struct {
 // topic's keys have, and a bare value stands for a key of one column. A topic whose keys are no JSON objects takes text
 // as it is.
 func (s *Server) resolveKey(ctx context.Context, topic, text string) ([]byte, error) {
-	sample, err := s.sampleKey(ctx, topic)
+	sample, _, err := s.opts.Views.AnyKey(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
 	return expandKey(sample, text)
 }
 
-// sampleKey is any key of the topic, nil when it has none.
-func (s *Server) sampleKey(ctx context.Context, topic string) (sample []byte, err error) {
-	err = s.opts.Views.Scan(ctx, topic, snapshot.At{Now: true}, func(r snapshot.Row) error {
-		sample = bytes.Clone(r.Key)
-		return errStop
-	})
-	if err != nil && !errors.Is(err, errStop) {
-		return nil, err
-	}
-	return sample, nil
-}
-
+// expandKey does it by the example of a key of the topic; nil when there is none yet.
 func expandKey(sample []byte, text string) ([]byte, error) {
 	written := strings.TrimSpace(text)
 	isObject := strings.HasPrefix(written, "{")

@@ -64,7 +64,7 @@ func TestEndToEnd(t *testing.T) {
 	server := servers.ForTest(t, servers.Options{})
 	source := database(t, server, "shop", "CREATE TABLE orders (id int PRIMARY KEY, state text, note text); INSERT INTO orders VALUES (1, 'new', 'a'), (2, 'new', NULL); "+
 		"CREATE TABLE items (id bigint PRIMARY KEY, price numeric(10,2), made timestamptz, big text); ALTER TABLE items ALTER big SET STORAGE EXTERNAL; "+
-		"INSERT INTO items VALUES (1, 9.50, '2026-01-02 03:04:05+00', repeat('x', 9000))")
+		"INSERT INTO items VALUES (1, 9.50, '2026-01-02 03:04:05+00', repeat('x', 9000)), (5, 1, NULL, repeat('y', 9000))")
 	target := database(t, server, "warehouse", "")
 	t.Setenv("SHOP_DSN", source)
 	t.Setenv("WAREHOUSE_DSN", target)
@@ -82,7 +82,9 @@ sinks:
 		return strings.Contains(out, `"state":"streaming"`), out + errs
 	})
 	query(t, source, "UPDATE orders SET state = 'paid' WHERE id = 1; DELETE FROM orders WHERE id = 2; INSERT INTO orders VALUES (3, 'new', 'c')")
-	query(t, source, "UPDATE items SET price = 10.25; UPDATE items SET made = NULL") // big is not sent again
+	query(t, source, "UPDATE items SET price = 10.25 WHERE id = 1; UPDATE items SET made = NULL WHERE id = 1") // big is not sent again
+	query(t, source, "BEGIN; UPDATE items SET price = 2 WHERE id = 5; UPDATE items SET id = 6 WHERE id = 5; UPDATE items SET price = 3; "+
+		"INSERT INTO items VALUES (5, 4, NULL, 'another'); COMMIT; UPDATE items SET id = 7 WHERE id = 6")
 	eventually(t, "target is equal", func() (bool, string) {
 		ctx := context.Background()
 		conn, err := pgx.Connect(ctx, target)

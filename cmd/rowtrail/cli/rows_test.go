@@ -77,17 +77,22 @@ func rowsOverTheCLI(t *testing.T, n *node) {
 	big := strings.Repeat("x", 9000)
 	eventually(t, "columns of an item", func() (bool, string) {
 		code, rows, errs := ask("state", "shop.public.items", "1", "--text")
-		return code == ExitOK && string(rows[0].Row) == `{"id":"1","price":"10.25","made":null,"big":"`+big+`"}` && rows[0].Absent == nil, fmt.Sprint(rows, errs)
+		return code == ExitOK && string(rows[0].Row) == `{"id":"1","price":"3.00","made":null,"big":"`+big+`"}` && rows[0].Absent == nil, fmt.Sprint(rows, errs)
 	})
-	if code, rows, errs := ask("history", "shop.public.items", "1", "--text"); code != ExitOK || len(rows) != 3 ||
+	if code, rows, errs := ask("history", "shop.public.items", "1", "--text"); code != ExitOK || len(rows) != 4 ||
 		!strings.HasPrefix(string(rows[0].Row), `{"id":"1","price":"9.50","made":"2026-01-02 03:04:05+00","big":"xxx`) {
 		t.Errorf("history as text: exit %d, %s", code, errs)
 	}
+	// Twice another key, and another row under the old one: the value is the one that this row had there.
+	eventually(t, "columns of an item under its third key", func() (bool, string) {
+		code, rows, errs := ask("state", "shop.public.items", "7", "--text")
+		return code == ExitOK && string(rows[0].Row) == `{"id":"7","price":"3.00","made":null,"big":"`+strings.Repeat("y", 9000)+`"}`, fmt.Sprint(rows, errs)
+	})
 	if code, rows, _ := ask("state", "shop.public.items", "1"); code != ExitOK || !strings.Contains(string(rows[0].Row), `"big":"__debezium_unavailable_value"`) {
 		t.Errorf("the record as it is: exit %d, %+v", code, rows)
 	}
 	_, out, _ = runCLI(t, "state", "shop.public.items", "1", "--http", n.HTTP)
-	if got := strings.Join(strings.Fields(out), " "); !strings.HasSuffix(got, "id 1 price 10.25 made NULL big "+big) {
+	if got := strings.Join(strings.Fields(out), " "); !strings.HasSuffix(got, "id 1 price 3.00 made NULL big "+big) {
 		t.Errorf("item as a table:\n%s", out)
 	}
 }
