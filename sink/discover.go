@@ -11,7 +11,7 @@ import (
 )
 
 // discoverInterval is how often new topics and partitions are looked for.
-const discoverInterval = 3 * time.Second
+const discoverInterval = time.Second
 
 // discover reads which topics there are.
 func (r *Runner) discover(ctx context.Context) (plan, error) {
@@ -39,7 +39,7 @@ func (r *Runner) rediscover(ctx context.Context, t *task, urgent bool) error {
 	r.mu.Lock()
 	age := time.Since(r.lookedAt)
 	r.mu.Unlock()
-	if age < discoverInterval && (!urgent || age < idleTick/2) {
+	if age < discoverInterval && (!urgent || age < discoverInterval/2) {
 		return nil
 	}
 	pl, err := r.discover(ctx)

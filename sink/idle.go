@@ -11,19 +11,35 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// idle is what a task does before it waits for records: commit, follow with the group's offsets, and look after what
-// blocks the merge.
-func (t *task) idle(ctx context.Context) error {
-	if t.atBoundary() && (t.rows > 0 || time.Since(t.lastCommit) >= offsetsInterval) {
-		if err := t.commit(ctx); err != nil {
-			return err
+// settle brings to an end what has arrived, before a task waits for more.
+func (t *task) settle(ctx context.Context) error {
+	if !t.atBoundary() {
+		return nil
+	}
+	if t.rows > 0 || time.Since(t.lastCommit) >= offsetsInterval {
+		return t.commit(ctx)
+	}
+	// What the queues have passed since the last commit is nothing to apply, such as markers. It is no lag, though the
+	// target learns of it later.
+	for _, m := range t.mergers {
+		for _, q := range m.dirty {
+			if q.owner != nil {
+				t.sink.lag.advance(partition{q.topic, q.partition}, q.next)
+				t.groupDirty = true
+			}
 		}
 	}
+	return nil
+}
+
+// tend follows with the group's offsets, and looks after what blocks the merge.
+func (t *task) tend(ctx context.Context) error {
+	t.lastTend = time.Now()
 	t.groupDirty = t.groupFailed.Swap(false) || t.groupDirty
 	if t.groupDirty && time.Since(t.lastGroup) >= groupInterval {
 		t.commitGroup(ctx)
 	}
-	t.sink.observe(t.oldest())
+	t.sink.lag.observe(t.oldest())
 	if t.atBoundary() {
 		if err := t.sink.rediscover(ctx, t, false); err != nil {
 			return err

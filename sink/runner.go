@@ -28,8 +28,8 @@ const (
 
 // Bounds of one fetch (invariant 9).
 const (
-	fetchMaxBytes          = 8 << 20
-	fetchMaxPartitionBytes = 1 << 20
+	fetchMaxBytes          = 2 << 20                // as compressed; what comes out of it is many times as large,
+	fetchMaxPartitionBytes = 256 << 10              // and a partition may hold one fetch more than its share
 	fetchMaxWait           = 250 * time.Millisecond // a partition that is resumed or new waits for the fetch under way
 )
 
@@ -168,8 +168,10 @@ func (r *Runner) takeHealthy() bool {
 }
 
 // committed counts what the target has taken.
-func (r *Runner) committed(rows, bytes, transactions int, offsets []Offset) {
-	r.lag.applied(rows, bytes, offsets)
+func (r *Runner) committed(rows, transactions int, offsets []Offset) {
+	for _, o := range offsets {
+		r.lag.advance(partition{o.Topic, o.Partition}, o.Next)
+	}
 	r.mu.Lock()
 	r.status.Events += uint64(rows)
 	r.status.Transactions += uint64(transactions)
@@ -187,12 +189,12 @@ func streaming(s *Status) string {
 
 // attempt joins the group, waits for its turn and applies until something fails.
 func (r *Runner) attempt(ctx context.Context) error {
-	if err := r.target.Ping(ctx); err != nil {
-		return fmt.Errorf("reach target: %w", err)
-	}
-	pl, err := r.discover(ctx)
+	pl, err := r.discover(ctx) // first, so that the lag is known while the target is down
 	if err != nil {
 		return err
+	}
+	if err := r.target.Ping(ctx); err != nil {
+		return fmt.Errorf("reach target: %w", err)
 	}
 	if len(pl.data) == 0 {
 		r.setState(StateStarting, fmt.Sprintf("no topic matches %v yet", []string(r.settings.Topics)), nil)

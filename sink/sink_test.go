@@ -71,3 +71,62 @@ func TestTargetDown(t *testing.T) {
 		t.Fatalf("stop: %v, %+v", err, r.Status())
 	}
 }
+
+// A sink that is stopped shows a lag that grows in records, bytes and seconds, and none once it has caught up.
+func TestLagGrowsAndEnds(t *testing.T) {
+	m := sinktest.NewMemory()
+	l := sinktest.NewLog(t, "shop")
+	s := sinktest.NewSource(t, l, 2)
+	s.Work(t, rand.New(rand.NewPCG(1, 2)), 20)
+	newSink := func() *sink.Runner {
+		p := sink.NewProperties(nil)
+		return sink.NewRunner(p.Settings("w", "test", []string{"shop.public.*"}), m.Target("w"), l.Deps(nil, "node-1"))
+	}
+	await := func(r *sink.Runner, what string, ok func(sink.Status) bool) sink.Status {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			st := r.Status()
+			if ok(st) {
+				return st
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("gave up waiting for %s: %+v", what, st)
+			}
+		}
+	}
+	none := func(st sink.Status) bool {
+		return st.Events > 0 && st.LagEvents == 0 && st.LagBytes == 0 && st.LagSeconds == 0
+	}
+	run := func(r *sink.Runner) (stop func()) {
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		return func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	r := newSink()
+	stop := run(r)
+	await(r, "no lag", func(st sink.Status) bool { return none(st) && m.Applied() == s.Events })
+	m.SetDown(errors.New("target is down"))
+	s.Work(t, rand.New(rand.NewPCG(3, 4)), 20)
+	first := await(r, "a lag", func(st sink.Status) bool { return st.LagEvents > 0 && st.LagBytes > 0 && st.LagSeconds > 0 })
+	s.Work(t, rand.New(rand.NewPCG(5, 6)), 20)
+	grown := await(r, "a lag that grows", func(st sink.Status) bool {
+		return st.LagEvents > first.LagEvents && st.LagBytes > first.LagBytes && st.LagSeconds > first.LagSeconds+1
+	})
+	stop()
+
+	// Another process does not know what was applied before it, and the target cannot tell it: the group's offsets do.
+	r = newSink()
+	stop = run(r)
+	defer func() { stop() }()
+	await(r, "the same lag", func(st sink.Status) bool {
+		return st.LagEvents == grown.LagEvents && st.LagBytes == grown.LagBytes && st.LagSeconds > 0
+	})
+	m.SetDown(nil)
+	await(r, "no lag again", func(st sink.Status) bool { return none(st) && m.Applied() == s.Events })
+}

@@ -32,9 +32,9 @@ type Status struct {
 	Topics       []string  `json:"topics"`
 	Events       uint64    `json:"events"`       // applied and committed since start
 	Transactions uint64    `json:"transactions"` // source transactions, likewise
-	LagBytes     int64     `json:"lagBytes"`     // estimated from the mean size of the records read
-	LagEvents    int64     `json:"lagEvents"`
-	LagSeconds   float64   `json:"lagSeconds"` // age of the oldest record not applied
+	LagBytes     int64     `json:"lagBytes"`     // as stored, estimated from the mean of each partition
+	LagEvents    int64     `json:"lagEvents"`    // records of the topics that are not applied
+	LagSeconds   float64   `json:"lagSeconds"`   // age of the oldest record not applied; while none is fetched, how long there has been lag
 	Poison       *Poison   `json:"poison,omitempty"`
 	Since        time.Time `json:"since"` // of State
 }

@@ -15,7 +15,7 @@ const (
 	maxBufferedBytes  = 32 << 20 // of fetched records of all partitions, shared out evenly
 	minPartitionBytes = 512 << 10
 
-	idleTick        = time.Second      // housekeeping when nothing arrives
+	tendInterval    = time.Second      // housekeeping, also when records keep coming
 	offsetsInterval = 5 * time.Second  // offsets alone (markers, tables of others) are written to the target this often
 	groupInterval   = time.Second      // the group's offsets follow the target's this often
 	stallTimeout    = 10 * time.Second // a transaction without progress is checked for a gap
@@ -51,6 +51,7 @@ type task struct {
 	dirty                     []*queue
 	offsets                   []Offset
 	lastCommit, lastGroup     time.Time
+	lastTend                  time.Time
 	groupDirty                bool
 	groupFailed               atomic.Bool // the last commit of the group's offsets; it is tried again
 	progress                  time.Time   // of the last event, boundary or fetched record
@@ -74,11 +75,19 @@ func (t *task) run(ctx context.Context, fetches kgo.Fetches) error {
 		}
 		t.gate()
 		fetches = t.client.PollFetches(nil) //nolint:staticcheck // nil: what is buffered, without waiting
-		if fetches.NumRecords() == 0 && len(fetches.Errors()) == 0 {
-			if err := t.idle(ctx); err != nil {
+		idle := fetches.NumRecords() == 0 && len(fetches.Errors()) == 0
+		if idle {
+			if err := t.settle(ctx); err != nil {
 				return err
 			}
-			wait, cancel := context.WithTimeout(ctx, idleTick)
+		}
+		if idle || time.Since(t.lastTend) >= tendInterval {
+			if err := t.tend(ctx); err != nil {
+				return err
+			}
+		}
+		if idle {
+			wait, cancel := context.WithTimeout(ctx, tendInterval)
 			fetches = t.client.PollFetches(wait)
 			cancel()
 		}
@@ -274,7 +283,7 @@ func (t *task) commit(ctx context.Context) error {
 		}
 		return err
 	}
-	t.sink.committed(t.rows, t.bytes, t.transactions, t.offsets)
+	t.sink.committed(t.rows, t.transactions, t.offsets)
 	t.groupDirty = true
 	t.reset()
 	if t.careful {

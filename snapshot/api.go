@@ -61,11 +61,12 @@ const (
 	// idleInterval is how often partitions are looked at when none has anything to fold.
 	idleInterval = 200 * time.Millisecond
 
-	foldBytes   = 1 << 20 // of log read in one step
-	foldEntries = 4096    // written in one Badger transaction
-	foldKeys    = 1 << 20 // bytes of keys in one Badger transaction
+	foldBytes   = 1 << 20   // of log read in one step
+	foldEntries = 4096      // written in one Badger transaction
+	foldKeys    = 512 << 10 // bytes of keys in one Badger transaction
 
-	sweepEntries = 4096 // looked at in one deletion step
+	sweepEntries = 4096      // looked at in one deletion step
+	sweepKeys    = 512 << 10 // bytes of keys deleted in one, but for the last
 	// sweepShare: a pass over a partition's entries is worth it when this part of its offsets was retired.
 	sweepShare = 4
 

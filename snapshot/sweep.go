@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -58,22 +57,19 @@ func (s *sweeper) piece(db *badger.DB) (done bool, err error) {
 	prefix := entryPrefix(nil, s.p.topic, s.p.number)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	var gone [][]byte
-	seen := 0
-	for it.Seek(s.from); it.Valid(); it.Next() {
-		if seen++; seen > sweepEntries {
-			break
-		}
+	size, seen := 0, 0
+	for it.Seek(s.from); it.Valid() && seen < sweepEntries && size < sweepKeys; it.Next() {
+		seen++
 		k := it.Item().KeyCopy(nil)
 		s.from = append(append(s.from[:0], k...), 0)
 		if _, offset := splitEntryKey(k); offset < s.start {
 			gone = append(gone, k)
+			size += len(k)
 		}
 	}
+	done = !it.Valid()
 	it.Close()
-	if err := deleteAll(txn, gone); err != nil {
-		return false, err
-	}
-	return seen <= sweepEntries, nil
+	return done, deleteAll(txn, gone)
 }
 
 func deleteAll(txn *badger.Txn, keys [][]byte) error {
@@ -100,14 +96,17 @@ func (v *Views) bury() (more bool, err error) {
 		return false, nil
 	}
 	var keys [][]byte
+	size, all := 0, true
 	for _, space := range []byte{spaceEntry, spaceState} {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: topicPrefix(space, id)})
-		for it.Rewind(); it.Valid() && len(keys) < sweepEntries; it.Next() {
-			keys = append(keys, bytes.Clone(it.Item().Key()))
+		for it.Rewind(); it.Valid() && len(keys) < sweepEntries && size < sweepKeys; it.Next() {
+			keys = append(keys, it.Item().KeyCopy(nil))
+			size += len(it.Item().Key())
 		}
+		all = all && !it.Valid()
 		it.Close()
 	}
-	if len(keys) < sweepEntries {
+	if all {
 		keys = append(keys, deadKey(id))
 	}
 	return true, deleteAll(txn, keys)

@@ -15,8 +15,8 @@ import (
 
 // Sizes of the database: small, as a view is an index.
 const (
-	memTableSize   = 16 << 20 // a transaction of foldEntries or sweepEntries needs 4 MiB
-	blockCacheSize = 32 << 20
+	memTableSize   = 8 << 20 // Badger takes transactions of 15% of it; up to three are in memory
+	blockCacheSize = 16 << 20
 	indexCacheSize = 16 << 20
 	valueThreshold = 64 << 10 // an entry is far smaller: nothing goes to the value log
 )

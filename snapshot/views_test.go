@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -500,4 +501,25 @@ func TestP25TruncateEmptiesState(t *testing.T) {
 	if err != nil || history != "10:a:1 20:a: 30:a:2 " {
 		t.Errorf("history %q, %v", history, err)
 	}
+}
+
+// TestLongKeysAreDeleted: a deletion step fits into a Badger transaction however long the keys are.
+func TestLongKeysAreDeleted(t *testing.T) {
+	v := openViews(t, t.TempDir())
+	src := newMemSource()
+	pad := strings.Repeat("k", maxInlineKey-8)
+	for i := range sweepEntries {
+		src.append(0, keyed(pad+strconv.Itoa(i), "x"))
+	}
+	v.Follow(testTopic, []Source{src})
+	if _, found := latest(t, v, pad+"7"); !found {
+		t.Fatal("row is missing")
+	}
+	src.retain(sweepEntries - 1)
+	sweepAll(t, v)
+	if left := len(dump(t, v, testTopic)); left != 2 { // an entry and the fold's state
+		t.Errorf("%d keys left", left)
+	}
+	v.Forget(testTopic)
+	sweepAll(t, v)
 }
