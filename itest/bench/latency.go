@@ -51,6 +51,14 @@ func (s *stopwatch) see(id int64, at time.Time) {
 	s.early[id] = at
 }
 
+// reset forgets what was seen so far.
+func (s *stopwatch) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delays = nil
+	clear(s.early)
+}
+
 func (s *stopwatch) percentiles() (p50, p99 time.Duration, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,6 +174,15 @@ func (b *bed) consumerLatency(ctx context.Context, cfg config, run int) (*stopwa
 			})
 		}
 	}()
+	// What the peer wrote before is a backlog, which is not to be measured: it is over once a row that follows it is seen.
+	if _, err := b.endLSN(ctx); err != nil {
+		return nil, err
+	}
+	watch.commit(0, time.Now())
+	if err := watch.settle(ctx); err != nil {
+		return nil, err
+	}
+	watch.reset()
 	if err := b.write(ctx, cfg, run, watch); err != nil {
 		return nil, err
 	}
