@@ -28,13 +28,17 @@ type column struct {
 	cast     string // type without a length, for casts: an explicit cast to varchar(3) would cut off silently
 	declared string
 	computed bool // generated: cannot be written
+
+	enum      *enumType // nil unless its type, or its elements' type, is an enum
+	enumArray bool
 }
 
-// lookup reads a table from the catalog; nil when there is none.
+// lookup reads a table from the catalog; nil when there is none. It goes by the names and not by to_regclass: a server process
+// that did not find a schema would not see it either when it has been created on another connection.
 func (s *session) lookup(ctx context.Context, name tableName) (*table, error) {
 	rows, err := query(ctx, s.conn, `SELECT a.attname, format_type(a.atttypid, -1), format_type(a.atttypid, a.atttypmod), a.attgenerated <> ''
-		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-		WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped`, name.String())
+		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped`, name.schema, name.table)
 	if err != nil {
 		return nil, fmt.Errorf("read columns of %s: %w", name, err)
 	}
@@ -44,6 +48,9 @@ func (s *session) lookup(ctx context.Context, name tableName) (*table, error) {
 	t := &table{name: name, columns: make(map[string]column, len(rows))}
 	for _, r := range rows {
 		t.columns[string(r[0])] = column{cast: string(r[1]), declared: string(r[2]), computed: string(r[3]) == "t"}
+	}
+	if err := s.lookupEnums(ctx, t); err != nil {
+		return nil, err
 	}
 	return t, s.lookupRules(ctx, t)
 }
@@ -59,7 +66,12 @@ func (s *session) lookupRules(ctx context.Context, t *table) error {
 	}
 	for _, r := range rows {
 		if string(r[0]) == "t" && r[1] != nil {
-			t.keys = append(t.keys, parseNames(string(r[1])))
+			var names []string
+			_ = eachElement(r[1], nil, func(name []byte) error {
+				names = append(names, string(name))
+				return nil
+			})
+			t.keys = append(t.keys, names)
 		}
 	}
 	t.ordered = len(rows) > 1
@@ -72,30 +84,6 @@ func (s *session) lookupRules(ctx context.Context, t *table) error {
 	t.ordered = t.ordered || string(rows[0][0]) == "t"
 	t.exact = string(rows[0][1]) == "t"
 	return nil
-}
-
-// parseNames reads a text array of identifiers.
-func parseNames(array string) []string {
-	var names []string
-	var name strings.Builder
-	quoted, escaped := false, false
-	for _, r := range strings.TrimSuffix(strings.TrimPrefix(array, "{"), "}") {
-		switch {
-		case escaped:
-			name.WriteRune(r)
-			escaped = false
-		case r == '\\':
-			escaped = true
-		case r == '"':
-			quoted = !quoted
-		case r == ',' && !quoted:
-			names = append(names, name.String())
-			name.Reset()
-		default:
-			name.WriteRune(r)
-		}
-	}
-	return append(names, name.String())
 }
 
 // checkKey refuses a table in which the record's key does not decide which row is meant.

@@ -42,7 +42,7 @@ func (n tableName) String() string { return quote(n.schema) + "." + quote(n.tabl
 //	dsn               connection string or URL of the target (required)
 //	target.schema     schema for all tables; by default the source's schema
 //	table.map         source.table:target.table, ... for tables of another name
-//	schema.evolution  basic (default): create missing tables, columns and enum types; none: refuse
+//	schema.evolution  basic (default): create missing tables, columns, enum types and labels; none: refuse
 //	truncate.enabled  true (default): apply truncates; false: stop at one
 //	offsets.schema    schema of the tables sinks and offsets; default rowtrail
 //	batch.max.rows, batch.max.bytes, batch.max.ms   bounds of a target transaction

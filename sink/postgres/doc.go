@@ -1,7 +1,7 @@
 // Package postgres applies change events to a Postgres database.
 //
 // Files: config (properties), check (what a human must mend, with the SQL), target and session (connection, target
-// transaction), state (offsets and fencing), catalog and evolve (target tables, and what is created in them), window
+// transaction), state (offsets and fencing), catalog, evolve and enum (target tables and types, and what is created), window
 // (operations waiting for one round trip), statements and flush (how they are written), foreign (records of other
 // producers), errors (what trying again mends).
 //
@@ -25,6 +25,10 @@
 // Invariant 6: a column that the source did not send is not written. A row with such columns is updated, never inserted: when
 // the target does not have it, the sink stops. A key change whose create has such columns gives the row under the old key its
 // new one.
+//
+// Schemas, enum types and their labels are created on a connection beside the session's and stay when the target transaction
+// is rolled back: the server lets no transaction use a label before it is committed. Tables and columns are part of the
+// target transaction.
 //
 // What does not travel: columns that the source renames arrive as new ones, and defaults of new columns are not applied to
 // rows that are there.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/sink"
 )
@@ -17,6 +19,8 @@ type binding struct {
 	schema  *event.Schema
 	columns []boundColumn // written columns, key columns first in key order
 	keys    int
+	enums   []enumColumn
+	evolve  bool // the target may be changed
 	simple  bool // equal keys have equal text
 	sql     map[string]prepared
 }
@@ -58,7 +62,9 @@ func (s *session) bind(ctx context.Context, schema *event.Schema, foreign bool) 
 			return nil, err
 		}
 	}
-	evolver := evolver{s, schema, name, s.target.config.Evolve && !foreign}
+	allow := s.target.config.Evolve && !foreign
+	evolver := evolver{s: s, schema: schema, name: name, allow: allow}
+	defer evolver.close()
 	t, err := evolver.evolve(ctx, t, key)
 	if err != nil {
 		return nil, err
@@ -66,6 +72,9 @@ func (s *session) bind(ctx context.Context, schema *event.Schema, foreign bool) 
 	s.tables[name] = t
 	b, err := newBinding(t, schema, key)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.enumColumns(ctx, b, allow); err != nil {
 		return nil, err
 	}
 	s.bindings[schema] = b
@@ -103,12 +112,42 @@ func newBinding(t *table, schema *event.Schema, key []int) (*binding, error) {
 	return b, nil
 }
 
-// evolver brings a target table up to a version of its source table.
+// evolver brings a target table up to a version of its source table. The table is changed in the target transaction;
+// what tables share, schemas and types, on a connection of its own.
 type evolver struct {
 	s      *session
 	schema *event.Schema
 	name   tableName
 	allow  bool
+	side   *pgconn.PgConn // opened when it is needed
+}
+
+// connect opens the other connection. Nothing is looked up in the target transaction that is made on the side: a server
+// process remembers what it did not find.
+func (e *evolver) connect(ctx context.Context) (*pgconn.PgConn, error) {
+	if e.side == nil {
+		conn, err := e.s.connectAside(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e.side = conn
+	}
+	return e.side, nil
+}
+
+func (e *evolver) close() {
+	if e.side != nil {
+		closeConn(e.side)
+	}
+}
+
+// change runs DDL on the side.
+func (e *evolver) change(ctx context.Context, what, sql string) error {
+	conn, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	return e.s.change(ctx, conn, what, sql)
 }
 
 func (e *evolver) evolve(ctx context.Context, t *table, key []int) (*table, error) {
@@ -136,10 +175,9 @@ func (e *evolver) evolve(ctx context.Context, t *table, key []int) (*table, erro
 	if !e.allow {
 		return nil, sink.Permanent(fmt.Errorf("table %s lacks what the source has, and it is not to be changed by the sink: %s", e.name, sql))
 	}
-	if _, err := e.s.conn.Exec(ctx, sql).ReadAll(); err != nil {
-		return nil, fmt.Errorf("change target table: %w; run by hand what the sink may not: %s", err, sql)
+	if err := e.s.change(ctx, e.s.conn, "table", sql); err != nil {
+		return nil, err
 	}
-	e.s.target.log.Info("target table changed", "table", e.name.String(), "sql", sql)
 	t, err := e.s.lookup(ctx, e.name)
 	if err == nil && t == nil {
 		err = fmt.Errorf("read %s: not found after it was created", e.name)
@@ -189,7 +227,11 @@ func (e *evolver) resolve(ctx context.Context, c *event.Column) (string, bool, e
 	if strings.Contains(c.Type, "(") { // else a modifier is how values are written, not a limit of the column
 		modifier = c.Modifier
 	}
-	rows, err := query(ctx, e.s.conn, "SELECT format_type(to_regtype($1), $2)", c.Type, strconv.Itoa(int(modifier)))
+	conn, err := e.connect(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	rows, err := query(ctx, conn, "SELECT format_type(to_regtype($1), $2)", c.Type, strconv.Itoa(int(modifier)))
 	if err != nil {
 		return "", false, fmt.Errorf("look for type %s: %w", c.Type, err)
 	}
@@ -212,26 +254,35 @@ func (e *evolver) createEnum(ctx context.Context, c *event.Column) error {
 	for i, l := range c.Enum {
 		labels[i] = literal(l)
 	}
-	sql := "CREATE TYPE " + tableName{schema, kind}.String() + " AS ENUM (" + strings.Join(labels, ", ") + ")"
-	if _, err := e.s.conn.Exec(ctx, sql).ReadAll(); err != nil {
-		return fmt.Errorf("create enum type: %w; run by hand what the sink may not: %s", err, sql)
-	}
-	e.s.target.log.Info("enum type created in the target", "sql", sql)
-	return nil
+	return e.change(ctx, "enum type", "CREATE TYPE "+tableName{schema, kind}.String()+" AS ENUM ("+strings.Join(labels, ", ")+")")
 }
 
 func (e *evolver) schemaExists(ctx context.Context, schema string) error {
-	rows, err := query(ctx, e.s.conn, "SELECT to_regnamespace($1) IS NOT NULL", quote(schema))
+	conn, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := query(ctx, conn, "SELECT to_regnamespace($1) IS NOT NULL", quote(schema))
 	if err != nil {
 		return fmt.Errorf("look for schema %s: %w", quote(schema), err)
 	}
 	if string(rows[0][0]) == "t" {
 		return nil
 	}
-	sql := "CREATE SCHEMA IF NOT EXISTS " + quote(schema)
-	if _, err := e.s.conn.Exec(ctx, sql).ReadAll(); err != nil {
-		return fmt.Errorf("create schema: %w; run by hand what the sink may not: %s", err, sql)
+	return e.change(ctx, "schema", "CREATE SCHEMA IF NOT EXISTS "+quote(schema))
+}
+
+// connectAside opens a connection beside the session's, for what must be committed before the target transaction is.
+func (s *session) connectAside(ctx context.Context) (*pgconn.PgConn, error) {
+	return connect(ctx, s.target.config, s.target.config.applicationName()+" types")
+}
+
+// change runs DDL in the target.
+func (s *session) change(ctx context.Context, conn *pgconn.PgConn, what, sql string) error {
+	if _, err := conn.Exec(ctx, sql).ReadAll(); err != nil {
+		return fmt.Errorf("change %s in the target: %w; run by hand what the sink may not: %s", what, err, sql)
 	}
+	s.target.log.Info(what+" changed in the target", "sql", sql)
 	return nil
 }
 

@@ -23,6 +23,7 @@ type session struct {
 
 	open     bool                 // a target transaction is open
 	tables   map[tableName]*table // as the catalog has them
+	enums    map[string]*enumType // by oid
 	bindings map[*event.Schema]*binding
 	foreign  map[string]*event.Schema // of records without a table version, by their columns
 	window   window
@@ -34,11 +35,12 @@ type session struct {
 	prepared int
 
 	// Reused from one round trip to the next.
-	pipe   pipeline
-	calls  []call
-	rows   []int32
-	mask   []byte
-	params [][]byte
+	element []byte
+	pipe    pipeline
+	calls   []call
+	rows    []int32
+	mask    []byte
+	params  [][]byte
 
 	commit struct {
 		ready  bool
@@ -48,8 +50,8 @@ type session struct {
 
 func newSession(t *target, conn *pgconn.PgConn) *session {
 	return &session{
-		target: t, conn: conn, tables: make(map[tableName]*table), bindings: make(map[*event.Schema]*binding),
-		foreign: make(map[string]*event.Schema),
+		target: t, conn: conn, tables: make(map[tableName]*table), enums: make(map[string]*enumType),
+		bindings: make(map[*event.Schema]*binding), foreign: make(map[string]*event.Schema),
 	}
 }
 
@@ -104,6 +106,11 @@ func (s *session) add(ctx context.Context, ev *sink.Event) error {
 	}
 	switch change.Op {
 	case event.OpCreate, event.OpRead, event.OpUpdate:
+		if len(b.enums) > 0 && change.After != nil {
+			if err := s.checkLabels(ctx, b, change.After); err != nil {
+				return err
+			}
+		}
 		if ev.OldKey != nil && change.After != nil && !whole(b, change.After) {
 			return s.move(ctx, b, change.After, key, ev.OldKey)
 		}

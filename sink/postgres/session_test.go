@@ -374,3 +374,37 @@ func TestForeignRecords(t *testing.T) {
 		}
 	}
 }
+
+// A label that the target's enum type lacks is added where the source has it: labels of a new table version, labels that no
+// version names yet, and labels in arrays; to a type that is there and to one that the same transaction created.
+func TestEnumLabels(t *testing.T) {
+	dsn, conn := database(t)
+	must(t, conn, "CREATE TYPE state AS ENUM ('new', 'paid'); CREATE TABLE orders (id integer PRIMARY KEY, state state, states state[])")
+	version := func(table, kind string, labels ...string) *event.Schema {
+		one, many := sinktest.Col("state", kind, event.KindEnum, 0), sinktest.Col("states", kind+"[]", event.KindArray, 0)
+		many.Elem, one.Enum, many.Enum = event.KindEnum, labels, labels
+		return tableOf(t, table, sinktest.Col("id", "integer", event.KindInt32, 1), one, many)
+	}
+	v1, v2 := version("orders", "public.state", "new", "paid"), version("orders", "public.state", "draft", "new", "held", "paid")
+
+	none := openSession(t, config(t, "none", dsn, map[string]string{"schema.evolution": "none"}))
+	err := apply(t, none, ev(v1, event.OpCreate, text("9", "it's", "{}")))
+	if !sink.IsPermanent(err) || !strings.Contains(err.Error(), "ALTER TYPE public.state ADD VALUE IF NOT EXISTS 'it''s'") {
+		t.Fatalf("schema.evolution=none: %v", err)
+	}
+	s := openSession(t, config(t, "w", dsn, nil))
+	mustApply(t, s, ev(v1, event.OpCreate, text("1", "new", "{paid,NULL}")), ev(v1, event.OpCreate, text("2", "it's", "{}")),
+		ev(v2, event.OpCreate, text("3", "held", "{draft}")), ev(v2, event.OpCreate, text("4", "new", `{{"a b",new},{"\"",NULL}}`)))
+	if got, want := rows(t, conn, "SELECT id, state, states::text FROM orders"), []string{"1|new|{paid,NULL}", "2|it's|{}", "3|held|{draft}", `4|new|{{"a b",new},{"\"",NULL}}`}; !slices.Equal(got, want) {
+		t.Errorf("rows %q, want %q", got, want)
+	}
+	made, wider := version("made", "public.kind", "a", "c"), version("made", "public.kind", "a", "b", "c")
+	mustApply(t, s, ev(made, event.OpCreate, text("1", "a", "{c}")), ev(wider, event.OpCreate, text("2", "b", "{d}")))
+	for kind, want := range map[string]string{"state": `{draft,new,held,paid,it's,"a b","\""}`, "kind": "{a,b,c,d}"} {
+		if got := rows(t, conn, "SELECT array_agg(enumlabel ORDER BY enumsortorder)::text FROM pg_enum WHERE enumtypid = $1::text::regtype", kind); !slices.Equal(got, []string{want}) {
+			t.Errorf("labels of %s: %q, want %q", kind, got, want)
+		}
+	}
+	other := openSession(t, config(t, "w2", dsn, nil)) // a session that finds all of it
+	mustApply(t, other, ev(wider, event.OpUpdate, text("1", "d", "{b}")))
+}
