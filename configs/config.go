@@ -21,7 +21,7 @@ type Node struct {
 	ClusterID       string   `key:"cluster_id" default:"" doc:"Name that clients see as the cluster id; empty: made up at the first start and kept."`
 	Rack            string   `key:"rack" default:"" doc:"Rack or availability zone of this node, told to clients."`
 	MinFreeBytes    Size     `key:"min_free_bytes" default:"512MiB" min:"1" doc:"Below this much free space on the data directory's file system writes are refused; reads go on, and writes resume when space is back."`
-	MemoryLimit     Size     `key:"memory_limit" default:"256MiB" min:"0" doc:"Soft limit of the Go heap, past which the garbage collector works harder (as GOMEMLIMIT, which wins when set); 0: none."`
+	MemoryLimit     Size     `key:"memory_limit" default:"224MiB" min:"0" doc:"Soft limit of the Go heap, past which the garbage collector works harder (as GOMEMLIMIT, which wins when set); 0: none."`
 	ShutdownTimeout Duration `key:"shutdown_timeout" default:"30s" min:"0" doc:"How long a graceful stop may take before what is left is cut off. A second signal ends the process at once."`
 }
 

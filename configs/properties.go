@@ -2,7 +2,10 @@ package configs
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+
+	"github.com/rowtrail/rowtrail/sink"
 )
 
 // Property describes one setting of a connector or sink, for the reference. Its package is what accepts it.
@@ -60,12 +63,12 @@ func SinkProperties() []Property {
 		{"dsn", "", "Connection string of the target, postgres://user:password@host:port/database. Required."},
 		{"target.schema", "the source's", "Schema of all tables in the target."},
 		{"table.map", "", "Tables of another name: source.table:target.table, ..."},
-		{"schema.evolution", "basic", "basic: create missing tables, columns and enum types; none: stop with the SQL that is needed."},
+		{"schema.evolution", "basic", "basic: create missing tables, columns, enum types and enum labels; none: stop with the SQL that is needed."},
 		{"truncate.enabled", "true", "Apply truncates; false: stop at one."},
 		{"offsets.schema", "rowtrail", "Schema of the tables that hold the sink's offsets in the target."},
-		{"batch.max.rows", "", "Bound of a target transaction in rows; a larger source transaction still stays whole."},
-		{"batch.max.bytes", "", "The same in bytes."},
-		{"batch.max.ms", "", "How long source transactions are gathered into one target transaction."},
+		{"batch.max.rows", strconv.Itoa(sink.DefaultMaxRows), "Bound of a target transaction in rows; a larger source transaction still stays whole."},
+		{"batch.max.bytes", strconv.Itoa(sink.DefaultMaxBytes), "The same in bytes."},
+		{"batch.max.ms", strconv.FormatInt(sink.DefaultMaxDelay.Milliseconds(), 10), "How long source transactions are gathered into one target transaction."},
 		{"consistency", "transaction", "transaction: whole source transactions, all partitions in one task."},
 	}
 }

@@ -27,7 +27,7 @@ type Config struct {
 	Connect       *pgconn.Config
 	OffsetsSchema string
 	TargetSchema  string               // "": the source's
-	TableMap      map[string]tableName // by source schema.table, or by topic for records of other producers
+	TableMap      map[string]tableName // by source schema.table
 	Evolve        bool
 	Truncate      bool
 }

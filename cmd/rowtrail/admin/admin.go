@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/rowtrail/rowtrail/connectors"
@@ -73,24 +75,8 @@ func New(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", s.health)
-	mux.HandleFunc("GET /readyz", s.ready)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	mux.HandleFunc("GET /v1/topics", s.topics)
-	mux.HandleFunc("GET /v1/topics/{topic}", s.topic)
-	mux.HandleFunc("GET /v1/connectors", s.connectors)
-	mux.HandleFunc("GET /v1/connectors/{name}", s.connector)
-	mux.HandleFunc("GET /v1/sinks", s.sinks)
-	mux.HandleFunc("GET /v1/sinks/{name}", s.sink)
-	mux.HandleFunc("GET /v1/state/{topic}", s.scan)
-	mux.HandleFunc("GET /v1/state/{topic}/{key}", s.latest)
-	mux.HandleFunc("GET /v1/history/{topic}/{key}", s.history)
-	if opts.Pprof {
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	for _, r := range s.routes(registry) {
+		mux.HandleFunc(r.pattern, r.handle)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, fmt.Sprintf("no such endpoint: %s %s", r.Method, r.URL.Path))
@@ -100,6 +86,39 @@ func New(opts Options) (*Server, error) {
 		ErrorLog: slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
 	}
 	return s, nil
+}
+
+type route struct {
+	pattern string
+	handle  http.HandlerFunc
+}
+
+// routes are the endpoints, as docs/http-api.md lists them.
+func (s *Server) routes(registry *prometheus.Registry) []route {
+	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	list := []route{
+		{"GET /healthz", s.health},
+		{"GET /readyz", s.ready},
+		{"GET /metrics", metrics.ServeHTTP},
+		{"GET /v1/topics", s.topics},
+		{"GET /v1/topics/{topic}", s.topic},
+		{"GET /v1/connectors", s.connectors},
+		{"GET /v1/connectors/{name}", s.connector},
+		{"GET /v1/sinks", s.sinks},
+		{"GET /v1/sinks/{name}", s.sink},
+		{"GET /v1/state/{topic}", s.scan},
+		{"GET /v1/state/{topic}/{key}", s.latest},
+		{"GET /v1/history/{topic}/{key}", s.history},
+	}
+	if s.opts.Pprof {
+		list = append(list,
+			route{"GET /debug/pprof/", pprof.Index},
+			route{"GET /debug/pprof/cmdline", pprof.Cmdline},
+			route{"GET /debug/pprof/profile", pprof.Profile},
+			route{"GET /debug/pprof/symbol", pprof.Symbol},
+			route{"GET /debug/pprof/trace", pprof.Trace})
+	}
+	return list
 }
 
 // Serve answers on l until Shutdown.
@@ -189,14 +208,7 @@ func (s *Server) connectors(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) connector(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	for _, c := range s.opts.Node.Connectors() {
-		if c.Name == name {
-			reply(w, http.StatusOK, c)
-			return
-		}
-	}
-	fail(w, http.StatusNotFound, fmt.Sprintf("no connector is named %q; `rowtrail connectors` lists them", name))
+	one(w, r, "connector", s.opts.Node.Connectors(), func(c connectors.Status) string { return c.Name })
 }
 
 func (s *Server) sinks(w http.ResponseWriter, _ *http.Request) {
@@ -204,14 +216,18 @@ func (s *Server) sinks(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) sink(w http.ResponseWriter, r *http.Request) {
+	one(w, r, "sink", s.opts.Node.Sinks(), func(k sink.Status) string { return k.Name })
+}
+
+// one answers with the status of the given name.
+func one[T any](w http.ResponseWriter, r *http.Request, role string, list []T, nameOf func(T) string) {
 	name := r.PathValue("name")
-	for _, c := range s.opts.Node.Sinks() {
-		if c.Name == name {
-			reply(w, http.StatusOK, c)
-			return
-		}
+	i := slices.IndexFunc(list, func(s T) bool { return nameOf(s) == name })
+	if i < 0 {
+		fail(w, http.StatusNotFound, fmt.Sprintf("no %s is named %q; `rowtrail %ss` lists them", role, name, role))
+		return
 	}
-	fail(w, http.StatusNotFound, fmt.Sprintf("no sink is named %q; `rowtrail sinks` lists them", name))
+	reply(w, http.StatusOK, list[i])
 }
 
 // Failure is the body of every answer that is not 2xx, and the last line of a stream that broke.

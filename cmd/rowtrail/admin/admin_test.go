@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/rowtrail/rowtrail/connectors"
@@ -295,6 +296,32 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	if n := strings.Count(string(doc), "` | gauge | ") + strings.Count(string(doc), "` | counter | "); n != len(Metrics()) {
 		t.Errorf("docs/metrics.md has %d families, the code %d", n, len(Metrics()))
+	}
+}
+
+// TestRoutesAreDocumented keeps docs/http-api.md in step: every endpoint has its row, and no other.
+func TestRoutesAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../../../docs/http-api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for line := range strings.Lines(string(doc)) {
+		if row, ok := strings.CutPrefix(line, "| `GET "); ok {
+			path, _, _ := strings.Cut(row, "`")
+			path, _, _ = strings.Cut(path, "?")
+			documented["GET "+path] = true
+		}
+	}
+	s := &Server{opts: Options{Node: fakeNode{}, Pprof: true}}
+	for _, r := range s.routes(prometheus.NewRegistry()) {
+		if !documented[r.pattern] && !strings.HasPrefix(r.pattern, "GET /debug/pprof/") {
+			t.Errorf("docs/http-api.md lacks %s", r.pattern)
+		}
+		delete(documented, r.pattern)
+	}
+	if len(documented) > 0 {
+		t.Errorf("docs/http-api.md has endpoints that are not there: %v", documented)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/sink"
 )
 
 // maxSeries bounds each of the per-partition and per-group families; what is beyond is counted, not shown.
@@ -57,15 +58,15 @@ func Metrics() []Metric {
 		{"rowtrail_connector_load_rows_estimated", gauge, connector, "Rows that the initial load expects, by the source's statistics."},
 
 		{"rowtrail_sink_state", gauge, []string{"sink", "type", "state"}, "1 for the state that the sink is in, 0 for the others."},
-		{"rowtrail_sink_lag_bytes", gauge, snk, "Bytes of the topics that are not applied yet."},
 		{"rowtrail_sink_lag_events", gauge, snk, "Records of the topics that are not applied yet."},
-		{"rowtrail_sink_lag_seconds", gauge, snk, "Age of the oldest record that is not applied yet."},
+		{"rowtrail_sink_lag_bytes", gauge, snk, "Stored bytes of those records, estimated from each partition's mean."},
+		{"rowtrail_sink_lag_seconds", gauge, snk, "Age of the oldest of them; while the target is down since the start, how long there has been lag."},
 		{"rowtrail_sink_events_total", counter, snk, "Events applied since the process started."},
 		{"rowtrail_sink_transactions_total", counter, snk, "Source transactions applied since the process started."},
 		{"rowtrail_sink_poisoned", gauge, snk, "1 when a record that cannot be applied stopped the sink."},
 
 		{"rowtrail_group_lag_events", gauge, group, "Records behind the group's committed offset, up to the end that a reader sees."},
-		{"rowtrail_group_lag_bytes", gauge, group, "The same in stored bytes."},
+		{"rowtrail_group_lag_bytes", gauge, group, "Stored bytes of those records, estimated from the partition's mean."},
 		{"rowtrail_group_lag_seconds", gauge, group, "Age of the oldest record behind the committed offset."},
 		{"rowtrail_group_members", gauge, []string{"group", "state"}, "Members of the consumer group."},
 
@@ -128,14 +129,18 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 
 type emitter func(name string, value float64, labels ...string)
 
-func states() []string {
+func connectorStates() []string {
 	return []string{connectors.StateStarting, connectors.StateLoading, connectors.StateStreaming, connectors.StateRetrying,
 		connectors.StateFailed, connectors.StateStopped}
 }
 
+func sinkStates() []string {
+	return []string{sink.StateStarting, sink.StateStreaming, sink.StateRetrying, sink.StateFailed, sink.StateStopped}
+}
+
 func (c *collector) connectors(emit emitter) {
 	for _, s := range c.opts.Node.Connectors() {
-		for _, state := range states() {
+		for _, state := range connectorStates() {
 			emit("rowtrail_connector_state", flag(s.State == state), s.Name, s.Type, state)
 		}
 		emit("rowtrail_connector_lag_bytes", float64(s.LagBytes), s.Name)
@@ -155,7 +160,7 @@ func (c *collector) connectors(emit emitter) {
 
 func (c *collector) sinks(emit emitter) {
 	for _, s := range c.opts.Node.Sinks() {
-		for _, state := range states() {
+		for _, state := range sinkStates() {
 			emit("rowtrail_sink_state", flag(s.State == state), s.Name, s.Type, state)
 		}
 		emit("rowtrail_sink_lag_bytes", float64(s.LagBytes), s.Name)

@@ -11,36 +11,12 @@ import (
 )
 
 func (a *app) connectorsCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "connectors [NAME]",
-		Short:   "Print the state and lag of connectors",
-		Example: "  rowtrail connectors\n  rowtrail connectors shop --output json",
-		Args:    args(cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, given []string) error {
-			list := []connectors.Status{{}}
-			var err error
-			if len(given) == 1 {
-				err = a.ask(cmd.Context(), &list[0], "connectors", given[0])
-			} else {
-				err = a.ask(cmd.Context(), &list, "connectors")
-			}
-			switch {
-			case err != nil:
-				return err
-			case a.json() && len(given) == 1:
-				return a.printJSON(list[0])
-			case a.json():
-				return a.printJSON(list)
-			}
-			t := newTable(a.out, "NAME", "TYPE", "STATE", "POSITION", "EVENTS", "TRANSACTIONS", "LAG", "LAG TIME", "LOAD", "ERROR")
-			for _, s := range list {
-				t.row(s.Name, s.Type, s.State, s.Position, s.Events, s.Transactions, bytesText(s.LagBytes), secondsText(s.LagSeconds), load(s.Load), s.Error)
-			}
-			return t.flush()
-		},
-	}
-	a.httpFlag(c)
-	return c
+	return statusCommand(a, "connector", "shop",
+		[]string{"NAME", "TYPE", "STATE", "POSITION", "EVENTS", "TRANSACTIONS", "LAG", "LAG EVENTS", "LAG TIME", "LOAD", "ERROR"},
+		func(s connectors.Status) []any {
+			return []any{s.Name, s.Type, s.State, s.Position, s.Events, s.Transactions, bytesText(s.LagBytes), s.LagEvents, secondsText(s.LagSeconds),
+				load(s.Load), s.Error}
+		})
 }
 
 func load(l *connectors.LoadStatus) string {
@@ -51,18 +27,28 @@ func load(l *connectors.LoadStatus) string {
 }
 
 func (a *app) sinksCommand() *cobra.Command {
+	return statusCommand(a, "sink", "warehouse",
+		[]string{"NAME", "TYPE", "STATE", "TOPICS", "EVENTS", "TRANSACTIONS", "LAG", "LAG EVENTS", "LAG TIME", "ERROR"},
+		func(s sink.Status) []any {
+			return []any{s.Name, s.Type, s.State, strings.Join(s.Topics, ","), s.Events, s.Transactions, bytesText(s.LagBytes), s.LagEvents,
+				secondsText(s.LagSeconds), s.Error}
+		})
+}
+
+// statusCommand lists the connectors or the sinks, or prints one of them.
+func statusCommand[S any](a *app, role, example string, head []string, row func(S) []any) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "sinks [NAME]",
-		Short:   "Print the state and lag of sinks",
-		Example: "  rowtrail sinks\n  rowtrail sinks warehouse --output json",
+		Use:     role + "s [NAME]",
+		Short:   "Print the state and lag of " + role + "s",
+		Example: fmt.Sprintf("  rowtrail %ss\n  rowtrail %ss %s --output json", role, role, example),
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			list := []sink.Status{{}}
+			list := make([]S, 1)
 			var err error
 			if len(given) == 1 {
-				err = a.ask(cmd.Context(), &list[0], "sinks", given[0])
+				err = a.ask(cmd.Context(), &list[0], role+"s", given[0])
 			} else {
-				err = a.ask(cmd.Context(), &list, "sinks")
+				err = a.ask(cmd.Context(), &list, role+"s")
 			}
 			switch {
 			case err != nil:
@@ -72,13 +58,9 @@ func (a *app) sinksCommand() *cobra.Command {
 			case a.json():
 				return a.printJSON(list)
 			}
-			t := newTable(a.out, "NAME", "TYPE", "STATE", "TOPICS", "EVENTS", "TRANSACTIONS", "LAG EVENTS", "LAG", "LAG TIME", "ERROR")
+			t := newTable(a.out, head...)
 			for _, s := range list {
-				problem := s.Error
-				if s.Poison != nil {
-					problem = fmt.Sprintf("cannot apply %s, partition %d, offset %d: %s", s.Poison.Topic, s.Poison.Partition, s.Poison.Offset, s.Poison.Reason)
-				}
-				t.row(s.Name, s.Type, s.State, strings.Join(s.Topics, ","), s.Events, s.Transactions, s.LagEvents, bytesText(s.LagBytes), secondsText(s.LagSeconds), problem)
+				t.row(row(s)...)
 			}
 			return t.flush()
 		},
