@@ -37,7 +37,6 @@ type table struct {
 type column struct {
 	name      string
 	typeOID   uint32
-	typeName  string // with modifiers
 	modifier  int32
 	notNull   bool
 	generated bool
@@ -112,7 +111,7 @@ func (c *Config) captured(ctx context.Context, conn *pgconn.PgConn, oid uint32) 
 	if len(tables) == 0 {
 		return nil, nil
 	}
-	rows, err = query(ctx, conn, `SELECT attrelid, attname, atttypid, format_type(atttypid, atttypmod), atttypmod, attnotnull, attgenerated <> ''
+	rows, err = query(ctx, conn, `SELECT attrelid, attname, atttypid, atttypmod, attnotnull, attgenerated <> ''
   FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped AND attrelid IN (`+strings.Join(oids, ",")+`) ORDER BY attrelid, attnum`)
 	if err != nil {
 		return nil, fmt.Errorf("list columns: %w", err)
@@ -120,8 +119,8 @@ func (c *Config) captured(ctx context.Context, conn *pgconn.PgConn, oid uint32) 
 	for _, r := range rows {
 		t := byOID[parseOID(r[0])]
 		t.columns = append(t.columns, column{
-			name: string(r[1]), typeOID: parseOID(r[2]), typeName: string(r[3]), modifier: parseModifier(r[4]),
-			notNull: isTrue(r[5]), generated: isTrue(r[6]),
+			name: string(r[1]), typeOID: parseOID(r[2]), modifier: parseModifier(r[3]),
+			notNull: isTrue(r[4]), generated: isTrue(r[5]),
 		})
 	}
 	return tables, nil
@@ -150,46 +149,6 @@ func partitions(ctx context.Context, conn *pgconn.PgConn, t *table) ([]partition
 		list = append(list, p)
 	}
 	return list, nil
-}
-
-// types reads what the encoder must know about types. A type that is gone is left out of the result.
-func types(ctx context.Context, conn *pgconn.PgConn, oids []uint32) (map[uint32]typeInfo, error) {
-	list := make([]string, len(oids))
-	for i, o := range oids {
-		list[i] = strconv.FormatUint(uint64(o), 10)
-	}
-	rows, err := query(ctx, conn, `
-WITH RECURSIVE base(oid, id, typmod, depth) AS (
-  SELECT t.oid, t.oid, -1, 0 FROM pg_type t WHERE t.oid IN (`+strings.Join(list, ",")+`)
-  UNION ALL
-  SELECT b.oid, t.typbasetype, t.typtypmod, b.depth + 1 FROM base b JOIN pg_type t ON t.oid = b.id WHERE t.typtype = 'd'
-), last AS (SELECT DISTINCT ON (oid) * FROM base ORDER BY oid, depth DESC),
-elem(id, oid, typmod) AS (
-  SELECT l.oid, e.oid, -1 FROM last l JOIN pg_type t ON t.oid = l.id JOIN pg_type e ON e.oid = t.typelem WHERE t.typcategory = 'A'
-  UNION ALL
-  SELECT x.id, t.typbasetype, t.typtypmod FROM elem x JOIN pg_type t ON t.oid = x.oid WHERE t.typtype = 'd'
-)
-SELECT l.oid, format_type(l.oid, NULL), t.oid, t.typtype, t.typname, l.typmod, t.typcategory = 'A',
-       e.oid, e.typtype, e.typname,
-       (SELECT string_agg(enumlabel, chr(1) ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = coalesce(e.oid, t.oid))
-  FROM last l JOIN pg_type t ON t.oid = l.id
-  LEFT JOIN elem x ON x.id = l.oid AND NOT EXISTS (SELECT FROM pg_type d WHERE d.oid = x.oid AND d.typtype = 'd')
-  LEFT JOIN pg_type e ON e.oid = x.oid`)
-	if err != nil {
-		return nil, fmt.Errorf("read types: %w", err)
-	}
-	result := make(map[uint32]typeInfo, len(rows))
-	for _, r := range rows {
-		info := typeInfo{name: string(r[1]), baseMod: parseModifier(r[5]), enum: splitNames(r[10])}
-		if isTrue(r[6]) && r[7] != nil {
-			info.kind, info.elemOID = "array", parseOID(r[7])
-			info.elem = kindOf(info.elemOID, r[8][0], string(r[9]))
-		} else {
-			info.kind = kindOf(parseOID(r[2]), r[3][0], string(r[4]))
-		}
-		result[parseOID(r[0])] = info
-	}
-	return result, nil
 }
 
 func parseOID(b []byte) uint32 {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/connectors/event"
 )
 
 const (
@@ -31,8 +32,15 @@ type inspection struct {
 	sendersUsed  int
 	tables       []*table
 	unidentified []string // other tables without replica identity, for all_tables
+	described    map[*table]description
 	publication  *publication
 	slot         *slot
+}
+
+// description is what events make of a table.
+type description struct {
+	lossy []string // columns of which they keep less than there is
+	err   error
 }
 
 func (c *Config) inspect(ctx context.Context, conn *pgconn.PgConn) (*inspection, error) {
@@ -69,6 +77,9 @@ func (c *Config) inspect(ctx context.Context, conn *pgconn.PgConn) (*inspection,
 	if in.tables, err = c.captured(ctx, conn, 0); err != nil {
 		return nil, err
 	}
+	if in.described, err = c.describeAll(ctx, conn, in.tables); err != nil {
+		return nil, err
+	}
 	if in.publication, err = readPublication(ctx, conn, c.Publication, in.version); err != nil {
 		return nil, err
 	}
@@ -87,6 +98,29 @@ func (c *Config) inspect(ctx context.Context, conn *pgconn.PgConn) (*inspection,
 		}
 	}
 	return in, nil
+}
+
+// describeAll describes the tables as the load would find them.
+func (c *Config) describeAll(ctx context.Context, conn *pgconn.PgConn, tables []*table) (map[*table]description, error) {
+	var refs []typeRef
+	for _, t := range tables {
+		m := catalogRelation(t)
+		refs = m.types(refs)
+	}
+	facts, err := types(ctx, conn, refs)
+	if err != nil {
+		return nil, err
+	}
+	described := make(map[*table]description, len(tables))
+	for _, t := range tables {
+		r, err := c.describe(catalogRelation(t), t, facts)
+		if err != nil {
+			described[t] = description{err: err}
+			continue
+		}
+		described[t] = description{lossy: r.schema.Lossy()}
+	}
+	return described, nil
 }
 
 // setting is a numeric setting.
@@ -112,11 +146,18 @@ func Check(ctx context.Context, c *Config) []connectors.Finding {
 func errorFinding(subject string, err error) connectors.Finding {
 	f := connectors.Finding{
 		Level: connectors.LevelError, Subject: subject, Problem: err.Error(),
-		Remedy: "start the server, or correct database.dsn (database.hostname, database.port)",
+		Remedy: "look into the server's log",
 	}
 	var fault *connectors.Fault
-	if errors.As(err, &fault) {
+	var connect *connectError
+	switch {
+	case errors.As(err, &fault):
 		f.Problem, f.Remedy = fault.Problem, fault.Remedy
+		if fault.Err != nil {
+			f.Problem = fmt.Sprintf("%s: %v", fault.Problem, fault.Err)
+		}
+	case errors.As(err, &connect):
+		f.Problem, f.Remedy = connect.problem, connect.remedy
 	}
 	return f
 }
@@ -215,6 +256,7 @@ func (c *Config) tableFindings(t *table, in *inspection, add addFinding) {
 		add(connectors.LevelWarning, subject, "ALTER TABLE "+t.quoted()+" ADD PRIMARY KEY (...), or name columns in message.key.columns",
 			"it has no primary key: its events have no key, so there is no current state per row")
 	}
+	c.descriptionFindings(subject, in.described[t], add)
 	for _, name := range c.keyFor(t.schema, t.name) {
 		switch col := t.column(name); {
 		case col == nil || col.generated:
@@ -223,6 +265,24 @@ func (c *Config) tableFindings(t *table, in *inspection, add addFinding) {
 			add(connectors.LevelError, subject, full, "message.key.columns names %s, which deletes do not carry", name)
 		}
 	}
+}
+
+func (c *Config) descriptionFindings(subject string, d description, add addFinding) {
+	if d.err != nil {
+		f := errorFinding(subject, d.err)
+		add(f.Level, subject, f.Remedy, "%s", f.Problem)
+	}
+	if len(d.lossy) == 0 {
+		return
+	}
+	var modes, remedies []string
+	if c.Event.TimePrecision == event.TimeConnect {
+		modes, remedies = append(modes, "time.precision.mode connect"), append(remedies, "time.precision.mode: adaptive")
+	}
+	if c.Event.IntervalHandling == event.IntervalNumeric {
+		modes, remedies = append(modes, "interval.handling.mode numeric"), append(remedies, "interval.handling.mode: string")
+	}
+	add(connectors.LevelWarning, subject, strings.Join(remedies, ", "), "%s keeps less than the full value of: %s", strings.Join(modes, " or "), strings.Join(d.lossy, ", "))
 }
 
 // identifiedBy tells whether the old row of an update or delete carries a column.

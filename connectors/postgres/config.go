@@ -40,6 +40,7 @@ type Config struct {
 	Prefix string // topic.prefix
 
 	conn     *pgconn.Config
+	byDSN    bool // it came as database.dsn
 	Database string
 
 	Slot        string

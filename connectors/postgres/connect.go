@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/rowtrail/rowtrail/connectors"
 )
 
 const connectTimeout = 15 * time.Second
@@ -95,14 +93,14 @@ func (p *parser) connection(c *Config) {
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "rowtrail " + c.Name
 	}
-	c.conn, c.Database = cfg, cfg.Database
+	c.conn, c.Database, c.byDSN = cfg, cfg.Database, p.props["database.dsn"] != ""
 }
 
 // dial opens an ordinary connection.
 func (c *Config) dial(ctx context.Context) (*pgconn.PgConn, error) {
 	conn, err := pgconn.ConnectConfig(ctx, c.conn.Copy())
 	if err != nil {
-		return nil, c.connectError(err)
+		return nil, c.explainConnect(err)
 	}
 	return conn, nil
 }
@@ -114,29 +112,9 @@ func (c *Config) dialReplication(ctx context.Context) (*pgconn.PgConn, *frames, 
 	fr := tapFrontend(cfg)
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, nil, c.connectError(err)
+		return nil, nil, c.explainConnect(err)
 	}
 	return conn, fr(), nil
-}
-
-// connectError tells errors that need a person from those that pass.
-func (c *Config) connectError(err error) error {
-	where := fmt.Sprintf("connect to database %s on %s:%d as %s", c.Database, c.conn.Host, c.conn.Port, c.conn.User)
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		switch pg.Code {
-		case "28P01", "28000":
-			if strings.Contains(pg.Message, "no pg_hba.conf entry") {
-				return &connectors.Fault{Problem: where + ": " + pg.Message, Remedy: "add a line for this host, user and database to pg_hba.conf and run SELECT pg_reload_conf()"}
-			}
-			return &connectors.Fault{Problem: where + ": " + pg.Message, Remedy: "set database.user and database.password to a role that may log in"}
-		case "3D000":
-			return &connectors.Fault{Problem: where + ": " + pg.Message, Remedy: "set database.dbname to an existing database"}
-		case "42501":
-			return &connectors.Fault{Problem: where + ": " + pg.Message, Remedy: "ALTER ROLE " + quoteIdent(c.conn.User) + " REPLICATION"}
-		}
-	}
-	return fmt.Errorf("%s: %w", where, err)
 }
 
 // quoteIdent quotes an SQL identifier.

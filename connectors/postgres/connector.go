@@ -78,8 +78,7 @@ type run struct {
 	stream   *stream
 	loader   *loader
 
-	sideMu    sync.Mutex
-	side      *pgconn.PgConn
+	side      *sideConn
 	committed atomic.Pointer[connectors.Mark]
 	known     sync.Map // schemas written
 }
@@ -87,12 +86,12 @@ type run struct {
 func (c *Connector) once(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Connector: c}
+	r := &run{Connector: c, side: &sideConn{config: c.config}}
 	c.mu.Lock()
 	c.current = r
 	c.mu.Unlock()
 	defer c.retire(r)
-	defer r.closeSide()
+	defer r.side.close()
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
@@ -113,11 +112,11 @@ func (c *Connector) once(ctx context.Context) (err error) {
 
 // prepare looks before it touches: nothing is changed at the source or fenced in the log until the source is fit.
 func (r *run) prepare(ctx context.Context) (err error) {
-	side, err := r.sideConn(ctx)
-	if err != nil {
+	err = r.side.use(ctx, func(conn *pgconn.PgConn) (err error) {
+		r.in, err = r.config.inspect(ctx, conn)
 		return err
-	}
-	if r.in, err = r.config.inspect(ctx, side); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	if s := r.in.slot; s == nil || s.lost() == "" { // a lost slot is reported with the position it leaves a gap after
@@ -155,17 +154,22 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if value != nil {
-		if r.resume, err = parseResume(value); err != nil {
+		if r.resume, err = r.config.readResume(value); err != nil {
 			return err
 		}
 	}
 	if err := r.ownTopics(ctx); err != nil {
 		return err
 	}
+	// P5: before the slot, which decodes with the catalog as it was.
+	return r.side.use(ctx, func(conn *pgconn.PgConn) error { return r.publish(ctx, conn) })
+}
+
+// publish makes the publication right.
+func (r *run) publish(ctx context.Context, conn *pgconn.PgConn) error {
 	for _, sql := range r.config.publicationSQL(r.in.publication, r.in.tables) {
-		// P5: before the slot, which decodes with the catalog as it was.
 		r.log.Info("change publication", "sql", sql)
-		if err := execute(ctx, side, sql); err != nil {
+		if err := execute(ctx, conn, sql); err != nil {
 			return fmt.Errorf("change publication %s: %w", r.config.Publication, err)
 		}
 	}
@@ -307,21 +311,19 @@ func (r *run) startPoint(ctx context.Context, conn *pgconn.PgConn, fr *frames) (
 // advanceSlot moves a slot that has no resume point to where the load stands: what it holds from before is in the load, and may
 // be older than the publication, which its decoding would then not find (P5).
 func (r *run) advanceSlot(ctx context.Context, to lsn) error {
-	side, err := r.sideConn(ctx)
-	if err != nil {
-		return err
-	}
-	if err := execute(ctx, side, "SELECT pg_replication_slot_advance("+quoteLiteral(r.config.Slot)+", "+quoteLiteral(to.String())+")"); err != nil {
-		return fmt.Errorf("advance slot %s to the load's point %s: %w", r.config.Slot, to, err)
-	}
-	s, err := readSlot(ctx, side, r.config.Slot, r.in.version)
-	if err != nil {
-		return err
-	}
-	if s == nil || s.flush > to {
-		return fmt.Errorf("advance slot %s to the load's point %s: it moved past it", r.config.Slot, to)
-	}
-	return nil
+	return r.side.use(ctx, func(conn *pgconn.PgConn) error {
+		if err := execute(ctx, conn, "SELECT pg_replication_slot_advance("+quoteLiteral(r.config.Slot)+", "+quoteLiteral(to.String())+")"); err != nil {
+			return fmt.Errorf("advance slot %s to the load's point %s: %w", r.config.Slot, to, err)
+		}
+		s, err := readSlot(ctx, conn, r.config.Slot, r.in.version)
+		if err != nil {
+			return err
+		}
+		if s == nil || s.flush > to {
+			return fmt.Errorf("advance slot %s to the load's point %s: it moved past it", r.config.Slot, to)
+		}
+		return nil
+	})
 }
 
 // appendResume is the resume point of a mark.
@@ -344,29 +346,6 @@ func (r *run) onCommit(m connectors.Mark) {
 	r.mu.Unlock()
 	if f != nil {
 		f.confirm(lsn(m.Confirm))
-	}
-}
-
-// sideConn is an ordinary connection for catalog lookups, opened again when it broke.
-func (r *run) sideConn(ctx context.Context) (*pgconn.PgConn, error) {
-	r.sideMu.Lock()
-	defer r.sideMu.Unlock()
-	if r.side != nil && !r.side.IsClosed() {
-		return r.side, nil
-	}
-	conn, err := r.config.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r.side = conn
-	return conn, nil
-}
-
-func (r *run) closeSide() {
-	r.sideMu.Lock()
-	defer r.sideMu.Unlock()
-	if r.side != nil {
-		closeConn(r.side)
 	}
 }
 

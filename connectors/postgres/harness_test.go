@@ -28,7 +28,10 @@ func TestMain(m *testing.M) {
 		os.Exit(childMain())
 	}
 	code := m.Run()
-	removeShared()
+	if err := removeShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if code == 0 && !fuzzing() {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

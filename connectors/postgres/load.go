@@ -259,7 +259,7 @@ func (w *loadWorker) relationFor(ctx context.Context, t *table) (*relation, erro
 	if len(now) == 0 {
 		return nil, fmt.Errorf("load table %s: it is gone; the load begins again", t)
 	}
-	r, err := w.loader.config.describe(ctx, w.conn, catalogRelation(now[0]), now[0])
+	r, err := w.loader.config.relationOf(ctx, w.conn, catalogRelation(now[0]), now[0])
 	if err != nil {
 		return nil, err
 	}

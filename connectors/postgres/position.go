@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -119,16 +120,22 @@ func (r *resume) append(dst []byte) []byte {
 	return append(dst, b...)
 }
 
+// errNewerResume is a resume point of a version that this build does not know.
+var errNewerResume = errors.New("resume point has an unknown version")
+
 func parseResume(b []byte) (*resume, error) {
+	var head struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(b, &head); err != nil {
+		return nil, fmt.Errorf("parse resume point: %w", err)
+	}
+	if head.Version != resumeVersion { // its other fields may have another meaning
+		return nil, fmt.Errorf("%w: %d, this build knows %d", errNewerResume, head.Version, resumeVersion)
+	}
 	var j resumeJSON
 	if err := json.Unmarshal(b, &j); err != nil {
 		return nil, fmt.Errorf("parse resume point: %w", err)
-	}
-	if j.Version != resumeVersion {
-		return nil, &connectors.Fault{
-			Problem: fmt.Sprintf("the resume point has version %d, this build reads %d", j.Version, resumeVersion),
-			Remedy:  "run the version of Rowtrail that wrote it, or a newer one",
-		}
 	}
 	r := &resume{
 		server: server{j.System, j.Timeline, j.Database}, Slot: j.Slot,
@@ -141,6 +148,25 @@ func parseResume(b []byte) (*resume, error) {
 		}
 		for name, oid := range tables {
 			r.Loaded[name] = loaded{l, oid}
+		}
+	}
+	return r, nil
+}
+
+// readResume is parseResume for the connector, which a wrong resume point stops: without it nothing tells what is in the log.
+func (c *Config) readResume(b []byte) (*resume, error) {
+	r, err := parseResume(b)
+	switch {
+	case errors.Is(err, errNewerResume):
+		return nil, &connectors.Fault{
+			Problem: "topic " + c.Prefix + ".position was written by another version of Rowtrail", Err: err,
+			Remedy: "run that version, or a newer one",
+		}
+	case err != nil:
+		return nil, &connectors.Fault{
+			Problem: "the resume point in topic " + c.Prefix + ".position cannot be read", Err: err,
+			Remedy: fmt.Sprintf("if nothing else writes to that topic, report this; SELECT pg_drop_replication_slot(%s) and delete the topic, and the connector loads its tables again",
+				quoteLiteral(c.Slot)),
 		}
 	}
 	return r, nil

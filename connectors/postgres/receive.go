@@ -139,10 +139,18 @@ func (r *receiver) scan(chunk []byte) error {
 		}
 		at += size
 	}
-	if end > r.walEnd.Load() {
-		r.walEnd.Store(end)
-	}
+	r.reaches(lsn(end))
 	return nil
+}
+
+// reaches notes how far the server's WAL goes at least.
+func (r *receiver) reaches(end lsn) {
+	for {
+		now := r.walEnd.Load()
+		if uint64(end) <= now || r.walEnd.CompareAndSwap(now, uint64(end)) {
+			return
+		}
+	}
 }
 
 // release gives a decoded chunk back.

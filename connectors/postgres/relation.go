@@ -33,23 +33,27 @@ type relation struct {
 	count       uint64
 }
 
+// relationOf reads what the catalog knows of a relation message's types and describes the table version.
+func (c *Config) relationOf(ctx context.Context, conn *pgconn.PgConn, m relationMessage, now *table) (*relation, error) {
+	facts, err := types(ctx, conn, m.types(nil))
+	if err != nil {
+		return nil, err
+	}
+	return c.describe(m, now, facts)
+}
+
+// types adds the types of the columns to refs.
+func (m *relationMessage) types(refs []typeRef) []typeRef {
+	for _, col := range m.columns {
+		refs = append(refs, typeRef{col.typeOID, col.modifier})
+	}
+	return refs
+}
+
 // describe turns a relation message into a table version. The message is the truth for columns, types and, with
 // the default and index identities, for the key (P18); the catalog gives type names, labels and NOT NULL.
-func (c *Config) describe(ctx context.Context, conn *pgconn.PgConn, m relationMessage, now *table) (*relation, error) {
+func (c *Config) describe(m relationMessage, now *table, facts map[typeRef]event.TypeFacts) (*relation, error) {
 	r := &relation{message: m, captured: true, collection: m.schema + "." + m.name, topic: c.topicOf(m.schema, m.name)}
-	oids := make([]uint32, 0, len(m.columns))
-	for _, col := range m.columns {
-		if !slices.Contains(oids, col.typeOID) {
-			oids = append(oids, col.typeOID)
-		}
-	}
-	info := map[uint32]typeInfo{}
-	if len(oids) > 0 {
-		var err error
-		if info, err = types(ctx, conn, oids); err != nil {
-			return nil, err
-		}
-	}
 	key := c.recordKey(m, now)
 	columns := make([]event.Column, 0, len(m.columns))
 	for _, col := range m.columns {
@@ -59,59 +63,44 @@ func (c *Config) describe(ctx context.Context, conn *pgconn.PgConn, m relationMe
 			r.pick = append(r.pick, -1)
 			continue
 		}
-		t, ok := info[col.typeOID]
+		f, ok := facts[typeRef{col.typeOID, col.modifier}]
 		if !ok {
 			return nil, &connectors.Fault{
 				Problem: fmt.Sprintf("table %s: type %d of column %s no longer exists, so its values cannot be told", r.collection, col.typeOID, col.name),
 				Remedy:  "leave the column out with column.exclude.list, or load the table again (delete topic " + c.Prefix + ".position and drop slot " + c.Slot + ")",
 			}
 		}
-		name, err := typeName(ctx, conn, col, t, now)
-		if err != nil {
-			return nil, err
-		}
-		ec := event.Column{
-			Name: col.name, Type: name, Kind: t.kind, OID: col.typeOID, Modifier: col.modifier,
-			Elem: t.elem, ElemOID: t.elemOID, Enum: t.enum, Key: place,
-		}
-		if ec.Modifier < 0 {
-			ec.Modifier = t.baseMod // a domain's
-		}
+		notNull := false
 		if now != nil {
 			if nc := now.column(col.name); nc != nil && nc.typeOID == col.typeOID {
-				ec.NotNull = nc.notNull
+				notNull = nc.notNull
 			}
+		}
+		ec, err := event.PostgresColumn(col.name, f, notNull, place)
+		if err != nil {
+			return nil, r.indescribable(err)
 		}
 		r.pick = append(r.pick, len(columns))
 		columns = append(columns, ec)
 	}
 	var err error
 	if r.schema, err = event.NewSchema(c.Event, m.schema, m.name, columns); err != nil {
-		return nil, err
+		return nil, r.indescribable(err)
 	}
 	if r.encoder, err = event.NewEncoder(r.schema, c.Event); err != nil {
-		return nil, err
+		return nil, r.indescribable(err)
 	}
 	r.keys = r.schema.KeyColumns()
 	r.row, r.old = make(event.Row, len(columns)), make(event.Row, len(columns))
 	return r, nil
 }
 
-// typeName is a column's type with its modifiers.
-func typeName(ctx context.Context, conn *pgconn.PgConn, col relationColumn, t typeInfo, now *table) (string, error) {
-	if col.modifier < 0 {
-		return t.name, nil
+// indescribable is the Fault for a table version that events cannot express (invariant 7).
+func (r *relation) indescribable(err error) error {
+	return &connectors.Fault{
+		Problem: "table " + r.collection + " cannot be captured", Err: err,
+		Remedy: "leave the column out with column.exclude.list, or the table with table.exclude.list",
 	}
-	if now != nil {
-		if nc := now.column(col.name); nc != nil && nc.typeOID == col.typeOID && nc.modifier == col.modifier {
-			return nc.typeName, nil
-		}
-	}
-	rows, err := query(ctx, conn, fmt.Sprintf("SELECT format_type(%d, %d)", col.typeOID, col.modifier))
-	if err != nil {
-		return "", fmt.Errorf("read type of column %s: %w", col.name, err)
-	}
-	return string(rows[0][0]), nil
 }
 
 // recordKey names the columns of the record key, in order. It must be something that an old row carries (P8): the primary
@@ -148,6 +137,53 @@ func (c *Config) recordKey(m relationMessage, now *table) []string {
 		return order
 	}
 	return sent
+}
+
+// relation takes a table's description, which precedes its first change and every change of its shape.
+func (s *stream) relation(ctx context.Context, b []byte) error {
+	m, err := parseRelation(b)
+	if err != nil {
+		return malformed(err)
+	}
+	if !s.config.captures(m.schema, m.name) {
+		s.relations[m.id] = &relation{message: m}
+		return nil
+	}
+	var r *relation
+	name := m.schema + "." + m.name
+	err = s.side.use(ctx, func(conn *pgconn.PgConn) error {
+		tables, err := s.config.captured(ctx, conn, m.id)
+		if err != nil {
+			return err
+		}
+		var now *table
+		if len(tables) > 0 {
+			now = tables[0]
+		}
+		if s.needLoad && now != nil && now.String() == name && !s.loaded.has(name, m.id) {
+			return fmt.Errorf("table %s: %w", name, errNewTable)
+		}
+		r, err = s.config.relationOf(ctx, conn, m, now)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.point = s.loaded[name].at // also of changes to a table that another one of its name has replaced
+	old := s.relations[m.id]
+	if old != nil {
+		r.transaction, r.count = old.transaction, old.count
+		for i, t := range s.touched {
+			if t == old {
+				s.touched[i] = r
+			}
+		}
+	}
+	if r.partitions, err = s.writer.EnsureTopic(ctx, r.topic, connectors.TopicData); err != nil {
+		return err
+	}
+	s.relations[m.id] = r
+	return nil
 }
 
 // catalogRelation is the relation message that the stream would send for a table as the catalog has it now. Generated columns

@@ -41,10 +41,16 @@ func (c *Connector) Status() connectors.Status {
 	if r.receiver == nil {
 		return s
 	}
-	if end, at := r.receiver.walEnd.Load(), r.feedback.confirmed.Load(); end > at {
-		s.LagBytes = int64(end - at)
+	end, reached := r.receiver.walEnd.Load(), r.feedback.confirmed.Load()
+	quiet := r.stream.quiet.Load() // before the events that it speaks of
+	seen, committed := r.stream.seen.Load(), r.committedEvents()
+	if seen <= committed {
+		reached = max(reached, quiet)
 	}
-	if seen, committed := r.stream.seen.Load(), r.committedEvents(); seen > committed {
+	if end > reached {
+		s.LagBytes = int64(end - reached)
+	}
+	if seen > committed {
 		s.LagEvents = int64(seen - committed)
 		oldest := r.stream.since.Load()
 		if m := r.committed.Load(); m != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/event"
 )
 
@@ -166,8 +167,8 @@ func TestBadSource(t *testing.T) {
 			t.Errorf("%q is not in: %v", want, err)
 		}
 	}
-	err = start(t, l, config(t, d, map[string]string{"database.dsn": d.server.dsn("nowhere")})).fails()
-	if !strings.Contains(err.Error(), "database.dbname") {
+	err = start(t, l, config(t, d, map[string]string{"database.dsn": d.server.DSN("nowhere")})).fails()
+	if !strings.Contains(err.Error(), "to an existing database") {
 		t.Error(err)
 	}
 	replica := newDatabase(t, ownServer(t, "wal_level=replica"))
@@ -223,4 +224,28 @@ func TestMetadataAndHeartbeat(t *testing.T) {
 	eventually(t, "heartbeats", func() bool {
 		return len(l.read("__debezium-heartbeat.p")) > 1 && d.value("SELECT count(*) FROM beats") != "0"
 	})
+}
+
+// What a setting makes of a table's values is said before the first of them is captured.
+func TestCheckWarnsOfLossyColumns(t *testing.T) {
+	d := newDatabase(t, nil)
+	d.exec("CREATE DOMAIN moment AS timestamp(6)", "CREATE TABLE t (id int PRIMARY KEY, at moment, coarse timestamp(3), span interval, list time[])")
+	f := Check(context.Background(), config(t, d, map[string]string{"time.precision.mode": "connect", "interval.handling.mode": "numeric"}))
+	if len(f) != 1 || f[0].Level != connectors.LevelWarning || !strings.Contains(f[0].Problem, ": at, span, list") ||
+		f[0].Remedy != "time.precision.mode: adaptive, interval.handling.mode: string" {
+		t.Fatalf("%+v", f)
+	}
+	if f := Check(context.Background(), config(t, d, nil)); len(f) != 0 {
+		t.Fatalf("%+v", f)
+	}
+	d.exec("CREATE DOMAIN pair AS int[]", "CREATE TABLE u (id int PRIMARY KEY, pairs pair[])")
+	f = Check(context.Background(), config(t, d, nil))
+	if len(f) != 1 || f[0].Level != connectors.LevelError || f[0].Subject != "table public.u" || !strings.Contains(f[0].Problem, "pairs") {
+		t.Fatalf("%+v", f)
+	}
+	l := newLog(t, 1)
+	if err := start(t, l, config(t, d, nil)).fails(); !strings.Contains(err.Error(), "column.exclude.list") {
+		t.Fatal(err)
+	}
+	start(t, l, config(t, d, map[string]string{"column.exclude.list": "public.u.pairs"})).streaming()
 }

@@ -36,7 +36,7 @@ func (r *run) streaming(ctx context.Context, conn *pgconn.PgConn, fr *frames) er
 	fb := newFeedback(raw.Conn, interval, r.resume.LSN)
 	in := newReceiver(raw.Conn, fr, interval, fb.poke)
 	s := &stream{
-		emitter: emitter{config: r.config, writer: r.writer, known: &r.known}, side: r.sideConn, relations: map[uint32]*relation{},
+		emitter: emitter{config: r.config, writer: r.writer, known: &r.known}, side: r.side, relations: map[uint32]*relation{},
 		loaded: r.resume.Loaded, needLoad: r.config.Snapshot != SnapshotNoData, resume: r.resume.LSN,
 		previous: r.resume.Commit, marked: r.resume.LSN, markedAt: time.Now(), idleEvery: interval, committed: r.committedEvents,
 	}
@@ -60,6 +60,7 @@ func (r *run) streaming(ctx context.Context, conn *pgconn.PgConn, fr *frames) er
 	g.Go(func() error { return fb.run(ctx) })
 	g.Go(func() error { return in.run(ctx) })
 	g.Go(func() error { return s.run(ctx, in) })
+	g.Go(func() error { return r.watchWAL(ctx, in, fb) })
 	if r.config.HeartbeatQuery != "" {
 		g.Go(func() error { return r.heartbeatQuery(ctx) })
 	}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/itest/servers"
 )
 
 func TestP1InterleavedTransactionsAcrossRestart(t *testing.T) {
@@ -44,7 +44,7 @@ func TestP2HandoffUnderSynchronousReplication(t *testing.T) {
 	})
 	r := start(t, l, config(t, d, nil))
 	time.Sleep(300 * time.Millisecond)
-	server.exec(t, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+	local(t, server, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
 	if err := <-waiting; err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +58,8 @@ func TestP2HandoffUnderSynchronousReplication(t *testing.T) {
 	}
 }
 
-// exec runs SQL that must not itself wait for a standby.
-func (s *pgServer) exec(t testing.TB, sql ...string) {
+// local runs SQL that must not itself wait for a standby.
+func local(t testing.TB, s *servers.Postgres, sql ...string) {
 	t.Helper()
 	d := &database{t: t, server: s, name: "postgres"}
 	d.reconnect()
@@ -256,6 +256,59 @@ func TestP10IdleDatabase(t *testing.T) {
 	start(t, l, c).streaming() // the advanced slot is not taken for a gap
 	d.exec("INSERT INTO t VALUES (1)")
 	l.waitFor(1, "p.public.t")
+}
+
+// An idle database has no lag, however much the others of its server write and whether or not the log takes its position.
+func TestP10IdleDatabaseHasNoLag(t *testing.T) {
+	d, noisy, l := newDatabase(t, nil), newDatabase(t, nil), newLog(t, 1)
+	gate := l.stallable()
+	d.exec("CREATE TABLE t (id int PRIMARY KEY)")
+	noisy.exec("CREATE TABLE n (id int)")
+	r := start(t, l, config(t, d, nil)).streaming()
+	d.exec("INSERT INTO t VALUES (1)")
+	l.waitFor(1, "p.public.t")
+	gate.on.Store(true)
+	noisy.exec("INSERT INTO n SELECT generate_series(1, 50000)")
+	end, err := parseLSN(noisy.value("SELECT pg_current_wal_flush_lsn()"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func() lsn { return lsn(r.c.current.receiver.walEnd.Load()) }
+	eventually(t, "no lag", func() bool {
+		s := r.c.Status()
+		if s.LagEvents != 0 || s.LagSeconds != 0 {
+			t.Fatalf("lag of an idle database: %+v", s)
+		}
+		return at() >= end && s.LagBytes == 0
+	})
+	d.exec("INSERT INTO t VALUES (2)")
+	eventually(t, "a lag", func() bool {
+		s := r.c.Status()
+		return s.LagEvents == 1 && s.LagBytes > 0 && s.LagSeconds > 0
+	})
+	gate.on.Store(false)
+	eventually(t, "no lag again", func() bool {
+		s := r.c.Status()
+		return s.LagEvents == 0 && s.LagBytes == 0 && s.LagSeconds == 0
+	})
+}
+
+// The server learns what is in the log soon after each commit, not only at the status interval.
+func TestConfirmsSoonAfterCommit(t *testing.T) {
+	d, l := newDatabase(t, nil), newLog(t, 1)
+	d.exec("CREATE TABLE t (id int PRIMARY KEY)")
+	c := config(t, d, map[string]string{"status.update.interval.ms": "60000"})
+	start(t, l, c).streaming()
+	for i := range 3 {
+		d.exec(fmt.Sprintf("INSERT INTO t VALUES (%d)", i))
+		end, began := d.value("SELECT pg_current_wal_insert_lsn()"), time.Now()
+		eventually(t, "confirmation", func() bool {
+			return d.value("SELECT confirmed_flush_lsn >= '"+end+"'::pg_lsn - 8 FROM pg_replication_slots WHERE slot_name = '"+c.Slot+"'") == "t"
+		})
+		if took := time.Since(began); took > 2*time.Second { // a quarter of wal_sender_timeout is 2.5 s
+			t.Fatalf("confirmed after %s", took)
+		}
+	}
 }
 
 // stall is a log whose answers can be held back.
@@ -572,8 +625,7 @@ func TestServerCrashAndRestart(t *testing.T) {
 	r := start(t, l, config(t, d, nil)).streaming()
 	for i := range 3 {
 		d.exec(fmt.Sprintf("INSERT INTO t VALUES (%d)", i+1))
-		server.stop(syscall.SIGQUIT)
-		if err := server.start(); err != nil {
+		if err := server.Restart(context.Background(), servers.Immediate); err != nil {
 			t.Fatal(err)
 		}
 		d.reconnect()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -322,7 +323,14 @@ func TestFindings(t *testing.T) {
 			c.Autocreate = AutocreateDisabled
 		}, `ALTER PUBLICATION "pub" ADD TABLE "public"."t"`},
 		"key not there": {func(_ *inspection, c *Config) { c.keyColumns, _ = parseKeyColumns("public.t:x") }, "message.key.columns"},
-		"standby":       {func(in *inspection, _ *Config) { in.standby = true }, "primary"},
+		"lossy": {func(in *inspection, c *Config) {
+			c.Event.TimePrecision = event.TimeConnect
+			in.described = map[*table]description{in.tables[0]: {lossy: []string{"at"}}}
+		}, "time.precision.mode: adaptive"},
+		"indescribable": {func(in *inspection, _ *Config) {
+			in.described = map[*table]description{in.tables[0]: {err: (&relation{}).indescribable(errors.New("x"))}}
+		}, "column.exclude.list"},
+		"standby": {func(in *inspection, _ *Config) { in.standby = true }, "primary"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -359,11 +367,65 @@ func TestResumeRoundTrip(t *testing.T) {
 	if err != nil || cmp.Diff(got, want, cmp.AllowUnexported(resume{}, loaded{})) != "" {
 		t.Fatal(cmp.Diff(got, want, cmp.AllowUnexported(resume{}, loaded{})), err)
 	}
-	if _, err := parseResume([]byte(`{"version":2}`)); !connectors.IsFault(err) {
+	// What this build writes is what every later one must read.
+	golden, err := os.ReadFile("testdata/resume_v1.json")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parseResume([]byte(`x`)); err == nil {
-		t.Fatal("garbage is accepted")
+	equal(t, string(want.append(nil)), string(golden))
+}
+
+func TestResumeRefused(t *testing.T) {
+	c, errs := ParseConfig("c", map[string]string{"database.dsn": "postgres://u@h/d"})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for content, remedy := range map[string]string{
+		`{"version":2,"lsn":{"new":"form"}}`: "a newer one",
+		`x`:                                  "delete the topic",
+		`{"version":1,"lsn":"nowhere"}`:      "pg_drop_replication_slot('debezium')",
+	} {
+		if _, err := c.readResume([]byte(content)); !connectors.IsFault(err) || !strings.Contains(err.Error(), remedy) || !strings.Contains(err.Error(), "c.position") {
+			t.Errorf("%s: %v", content, err)
+		}
+	}
+}
+
+func TestResolveTypes(t *testing.T) {
+	known := map[uint32]pgType{
+		1700: {namespace: "pg_catalog", name: "numeric", class: 'b', array: 1231},
+		1231: {namespace: "pg_catalog", name: "_numeric", class: 'b', elem: 1700},
+		1:    {name: "price", class: 'd', base: typeRef{1700, 99}, array: 2},
+		2:    {name: "_price", class: 'b', elem: 1},
+		3:    {name: "prices", class: 'd', base: typeRef{2, -1}, array: 4},
+		4:    {name: "_prices", class: 'b', elem: 3},
+		5:    {name: "broken", class: 'd', base: typeRef{77, -1}},
+	}
+	for _, tc := range []struct {
+		ref       typeRef
+		oid, elem uint32
+		modifier  int32
+	}{
+		{typeRef{1700, 7}, 1700, 0, 7},
+		{typeRef{1, -1}, 1700, 0, 99},
+		{typeRef{1231, 7}, 1231, 1700, 7},
+		{typeRef{2, -1}, 1231, 1700, 99}, // as an array of the domain's base
+		{typeRef{3, -1}, 1231, 1700, 99},
+	} {
+		f, ok := resolveType(known, tc.ref)
+		var elem uint32
+		if f.Elem != nil {
+			elem = f.Elem.OID
+		}
+		if !ok || f.OID != tc.oid || elem != tc.elem || f.Modifier != tc.modifier {
+			t.Errorf("%+v: %+v", tc.ref, f)
+		}
+	}
+	if f, ok := resolveType(known, typeRef{4, -1}); !ok || f.Elem == nil || f.Elem.Elem == nil {
+		t.Errorf("an array of a domain over an array: %+v", f) // which event refuses
+	}
+	if f, ok := resolveType(known, typeRef{5, -1}); ok {
+		t.Errorf("a type that is gone: %+v", f)
 	}
 }
 
@@ -418,6 +480,34 @@ func TestP11FeedbackNeverFalls(t *testing.T) {
 	}
 	if w.seen[0] < 50 || w.seen[len(w.seen)-1] != 70 {
 		t.Fatalf("%v", w.seen)
+	}
+}
+
+// A hundred commits within the gap are two statuses: the first at once, the last when the gap is over.
+func TestFeedbackGathersConfirmations(t *testing.T) {
+	w := &statusWriter{}
+	f := newFeedback(w, time.Hour, 0)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f.run(ctx) }()
+	began := time.Now()
+	for i := range 100 {
+		f.confirm(lsn(i + 1))
+	}
+	last := func() (n int, at uint64) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if n = len(w.seen); n > 0 {
+			at = w.seen[n-1]
+		}
+		return n, at
+	}
+	eventually(t, "the last position", func() bool { _, at := last(); return at == 100 })
+	took := time.Since(began)
+	cancel()
+	<-done
+	if n, _ := last(); n > 2+int(took/confirmGap) {
+		t.Fatalf("%d statuses in %s", n, took)
 	}
 }
 

@@ -1,0 +1,141 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rowtrail/rowtrail/connectors/event"
+)
+
+// table finds the relation of a change; nil means that the change is not captured.
+func (s *stream) table(ctx context.Context, id uint32, skipped bool) (*relation, error) {
+	r, ok := s.relations[id]
+	if !ok {
+		return nil, malformed(fmt.Errorf("change of relation %d, which was not described", id))
+	}
+	if skipped || !r.captured || s.begin.commit < r.point {
+		return nil, nil
+	}
+	if s.config.TransactionMetadata && !s.began {
+		s.began = true
+		if err := s.transactionRecord(ctx, event.TransactionBegin); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.schemaOnce(ctx, r); err != nil {
+		return nil, err
+	}
+	return r, s.room(ctx)
+}
+
+func (s *stream) insert(ctx context.Context, b []byte) error {
+	in := reader{b: b}
+	r, err := s.table(ctx, in.uint32(), s.config.SkipCreate)
+	if r == nil || err != nil {
+		return err
+	}
+	if kind := in.uint8(); kind != 'N' {
+		return malformed(fmt.Errorf("insert with %q instead of a new row", kind))
+	}
+	if err := parseTuple(&in, r.pick, r.row, nil); err != nil {
+		return malformed(err)
+	}
+	if err := in.done(); err != nil {
+		return malformed(err)
+	}
+	s.next(r)
+	return s.change(r, event.OpCreate, nil, r.row, r.row, r.absentColumns())
+}
+
+func (s *stream) update(ctx context.Context, b []byte) error {
+	in := reader{b: b}
+	r, err := s.table(ctx, in.uint32(), s.config.SkipUpdate)
+	if r == nil || err != nil {
+		return err
+	}
+	kind := in.uint8()
+	before, err := s.oldRow(&in, r, kind)
+	if err != nil {
+		return err
+	}
+	if before {
+		kind = in.uint8()
+	}
+	if kind != 'N' {
+		return malformed(fmt.Errorf("update with %q instead of a new row", kind))
+	}
+	if err := parseTuple(&in, r.pick, r.row, nil); err != nil {
+		return malformed(err)
+	}
+	if err := in.done(); err != nil {
+		return malformed(err)
+	}
+	if !before {
+		s.next(r)
+		return s.change(r, event.OpUpdate, nil, r.row, r.row, r.absentColumns())
+	}
+	r.fill()
+	if r.keyChanged() {
+		s.next(r)
+		return s.rekey(r, func() { s.next(r) })
+	}
+	s.next(r)
+	old := r.old
+	if r.message.identity != identityFull {
+		old = nil // P8: a bare key is not the row as it was
+	}
+	return s.change(r, event.OpUpdate, old, r.row, r.row, r.absentColumns())
+}
+
+// oldRow reads the row before the change, if there is one.
+func (s *stream) oldRow(in *reader, r *relation, kind byte) (bool, error) {
+	switch kind {
+	case 'O':
+		return true, malformed(parseTuple(in, r.pick, r.old, nil))
+	case 'K':
+		return true, malformed(parseTuple(in, r.pick, r.old, r.oldKey))
+	}
+	return false, nil
+}
+
+func (s *stream) delete(ctx context.Context, b []byte) error {
+	in := reader{b: b}
+	r, err := s.table(ctx, in.uint32(), s.config.SkipDelete)
+	if r == nil || err != nil {
+		return err
+	}
+	kind := in.uint8()
+	before, err := s.oldRow(&in, r, kind)
+	if err != nil {
+		return err
+	}
+	if !before {
+		return malformed(fmt.Errorf("delete with %q instead of an old row", kind))
+	}
+	if err := in.done(); err != nil {
+		return malformed(err)
+	}
+	s.next(r)
+	return s.change(r, event.OpDelete, r.old, nil, r.old, nil)
+}
+
+func (s *stream) truncated(ctx context.Context, b []byte) error {
+	ids, err := parseTruncate(b)
+	if err != nil {
+		return malformed(err)
+	}
+	for _, id := range ids {
+		r, err := s.table(ctx, id, s.config.SkipTruncate)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			continue
+		}
+		s.next(r)
+		if err := s.truncate(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
