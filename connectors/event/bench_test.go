@@ -48,6 +48,18 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
+func BenchmarkParseTransaction(b *testing.B) {
+	end := TransactionEnd{Status: TransactionEndMark, ID: "571:53195832", EventCount: 3, TsMs: 1580390884335,
+		Collections: []CollectionCount{{"public.orders", 1}, {"public.items", 2}}}
+	value := end.AppendValue(nil, false)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ParseTransaction(value); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkPosition(b *testing.B) {
 	var buf []byte
 	b.ReportAllocs()

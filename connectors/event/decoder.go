@@ -140,26 +140,6 @@ func (d *Decoder) payload(read func() error) error {
 	return nil
 }
 
-// members calls read for each member of the object that comes next; read consumes the value.
-func (s *scanner) members(read func(name []byte) error) error {
-	if !s.take('{') {
-		return errJSONValue
-	}
-	for first := true; !s.take('}'); first = false {
-		if !first && !s.take(',') {
-			return errSyntax
-		}
-		name, err := s.name()
-		if err != nil {
-			return err
-		}
-		if err := read(name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (d *Decoder) envelope(ch *Change) error {
 	err := d.s.members(func(name []byte) (err error) {
 		switch string(name) {

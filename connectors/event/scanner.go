@@ -101,6 +101,48 @@ func (s *scanner) str() ([]byte, error) {
 	return s.escaped()
 }
 
+// text is str as a string of its own.
+func (s *scanner) text() (string, error) {
+	b, err := s.str()
+	return string(b), err
+}
+
+// members calls read for each member of the object that comes next; read consumes the value.
+func (s *scanner) members(read func(name []byte) error) error {
+	if !s.take('{') {
+		return errJSONValue
+	}
+	for first := true; !s.take('}'); first = false {
+		if !first && !s.take(',') {
+			return errSyntax
+		}
+		name, err := s.name()
+		if err != nil {
+			return err
+		}
+		if err := read(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// elements calls read for each element of the array that comes next; read consumes it.
+func (s *scanner) elements(read func() error) error {
+	if !s.take('[') {
+		return errJSONValue
+	}
+	for first := true; !s.take(']'); first = false {
+		if !first && !s.take(',') {
+			return errSyntax
+		}
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *scanner) escaped() ([]byte, error) {
 	start := len(s.arena)
 	s.i++

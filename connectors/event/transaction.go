@@ -1,7 +1,6 @@
 package event
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -96,16 +95,9 @@ func (t *TransactionEnd) AppendValue(dst []byte, schemas bool) []byte {
 
 // ParseTransaction reads a record of the transaction topic, with or without its Connect schema.
 func ParseTransaction(value []byte) (*TransactionEnd, error) {
-	var wrapped struct {
-		TransactionEnd
-		Payload *TransactionEnd `json:"payload"`
-	}
-	if err := json.Unmarshal(value, &wrapped); err != nil {
+	t, err := scanTransaction(value)
+	if err != nil {
 		return nil, fmt.Errorf("parse transaction record: %w: %w", ErrTransaction, err)
-	}
-	t := &wrapped.TransactionEnd
-	if wrapped.Payload != nil {
-		t = wrapped.Payload
 	}
 	if (t.Status != TransactionBegin && t.Status != TransactionEndMark) || t.ID == "" || t.EventCount < 0 {
 		return nil, fmt.Errorf("parse transaction record: status %q, id %q: %w", t.Status, t.ID, ErrTransaction)
@@ -122,4 +114,58 @@ func ParseTransaction(value []byte) (*TransactionEnd, error) {
 			t.ID, t.EventCount, sum, ErrTransaction)
 	}
 	return t, nil
+}
+
+// scanTransaction reads the record's fields. A sink reads one for every source transaction.
+func scanTransaction(value []byte) (*TransactionEnd, error) {
+	var s scanner
+	s.reset(value)
+	t := new(TransactionEnd)
+	err := s.members(func(name []byte) error {
+		if string(name) != "payload" {
+			return t.scan(&s, name)
+		}
+		*t = TransactionEnd{}
+		return s.members(func(name []byte) error { return t.scan(&s, name) })
+	})
+	if err == nil && !s.atEnd() {
+		err = errSyntax
+	}
+	return t, err
+}
+
+func (t *TransactionEnd) scan(s *scanner, name []byte) (err error) {
+	if s.literal("null") {
+		return nil
+	}
+	switch string(name) {
+	case "status":
+		t.Status, err = s.text()
+	case "id":
+		t.ID, err = s.text()
+	case "event_count":
+		t.EventCount, err = s.integer()
+	case "ts_ms":
+		t.TsMs, err = s.integer()
+	case "data_collections":
+		err = s.elements(func() error {
+			var c CollectionCount
+			err := s.members(func(name []byte) (err error) {
+				switch string(name) {
+				case "data_collection":
+					c.Collection, err = s.text()
+				case "event_count":
+					c.Count, err = s.integer()
+				default:
+					err = s.skip()
+				}
+				return err
+			})
+			t.Collections = append(t.Collections, c)
+			return err
+		})
+	default:
+		err = s.skip()
+	}
+	return err
 }
