@@ -17,8 +17,11 @@ const (
 	valueThreshold   = 128
 	valueLogFileSize = 64 << 20
 	baseTableSize    = 2 << 20
-	blockCacheSize   = 16 << 20
-	indexCacheSize   = 16 << 20
+	// baseLevelSize keeps the keys of some 700,000 batches in one level, where each compaction meets the deletes with what they
+	// delete. In more levels deletes wait for their turn, and the values' disk space with them.
+	baseLevelSize  = 64 << 20
+	blockCacheSize = 16 << 20
+	indexCacheSize = 16 << 20
 )
 
 func badgerOptions(dir string, logger badger.Logger) badger.Options {
@@ -33,6 +36,7 @@ func badgerOptions(dir string, logger badger.Logger) badger.Options {
 		WithMemTableSize(memTableSize).
 		WithNumMemtables(3).
 		WithBaseTableSize(baseTableSize).
+		WithBaseLevelSize(baseLevelSize).
 		WithNumLevelZeroTables(1).
 		WithNumLevelZeroTablesStall(8).
 		WithNumCompactors(2).
@@ -45,17 +49,11 @@ func badgerOptions(dir string, logger badger.Logger) badger.Options {
 // so the store has to listen.
 const syncFailure = "while curlf sync"
 
-// rewriteStarts is what Badger logs right before a garbage collection notes the newest version in the database. Deletes
-// newer than that survive until the collection has ended, so that none of them can be undone by it. Badger reads that
-// version without regard to a commit that is being written, whose deletes would then be missed.
-const rewriteStarts = "Rewriting fid"
-
-// badgerLogger passes on what Badger logs, stops the store on a failed sync, and lets it hold commits back while a
-// garbage collection starts. Badger calls it from the goroutine that does the work.
+// badgerLogger passes on what Badger logs and stops the store on a failed sync. Badger calls it from the goroutine that
+// does the work.
 type badgerLogger struct {
-	log     *slog.Logger
-	fatal   func(error)
-	rewrite func()
+	log   *slog.Logger
+	fatal func(error)
 }
 
 // Errorf implements badger.Logger.
@@ -68,17 +66,21 @@ func (l *badgerLogger) Errorf(format string, args ...any) {
 	l.log.Error("storage engine", "message", msg)
 }
 
+// cacheAdvice is how Badger complains, every few minutes, about caches that are small on purpose.
+var cacheAdvice = []string{"Block cache might be too small", "Index cache might be too small", "Cache life expectancy"}
+
 // Warningf implements badger.Logger.
 func (l *badgerLogger) Warningf(format string, args ...any) {
+	for _, s := range cacheAdvice {
+		if strings.HasPrefix(strings.TrimSpace(format), s) {
+			return
+		}
+	}
 	l.log.Warn("storage engine", "message", strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
 // Infof implements badger.Logger.
-func (l *badgerLogger) Infof(format string, _ ...any) {
-	if strings.HasPrefix(format, rewriteStarts) {
-		l.rewrite()
-	}
-}
+func (l *badgerLogger) Infof(string, ...any) {}
 
 // Debugf implements badger.Logger.
 func (l *badgerLogger) Debugf(string, ...any) {}

@@ -81,7 +81,7 @@ func (c *commit) addCheckpoint(p *Partition) error {
 		}
 		p.mu.Unlock()
 		c.s.tail.Add(-covered.entries)
-		c.s.keeper.retired.Add(oldSize)
+		c.s.keeper.noteDeleted(oldSize)
 	})
 	return nil
 }

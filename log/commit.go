@@ -23,16 +23,17 @@ const (
 // several transactions in order; on an error those before the failing one are durable and visible.
 // An error other than ErrDiskFull means that the node must stop.
 func (s *Store) Commit(ms []Mutation) error {
-	s.commitMu.Lock()
-	defer s.commitMu.Unlock()
-	if err := s.usable(); err != nil {
-		return err
-	}
 	var size int64
 	for i := range ms {
 		for j := range ms[i].Entries {
 			size += int64(len(ms[i].Entries[j].Data))
 		}
+	}
+	s.slow(size)
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	if err := s.usable(); err != nil {
+		return err
 	}
 	if err := s.makeRoom(size); err != nil {
 		return err

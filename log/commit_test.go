@@ -159,7 +159,7 @@ func TestFailedSyncStopsTheStore(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), Options{OnFatal: func(err error) { fatal = append(fatal, err) }})
 	p := mustPartition(t, s, 1)
 	es := stagedEntries(t, p, 1, 5000)
-	l := &badgerLogger{log: s.log, fatal: s.fatal, rewrite: s.holdCommits}
+	l := &badgerLogger{log: s.log, fatal: s.fatal}
 	l.Errorf("Error while curlf sync: %v\n", errors.New("input/output error"))
 	l.Errorf("Error while curlf sync: %v\n", errors.New("input/output error"))
 	if err := s.Commit([]Mutation{{Group: 1, Entries: es}}); err == nil || !strings.Contains(err.Error(), "input/output") {

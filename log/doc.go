@@ -48,10 +48,12 @@
 // old start with all its entries. A crash between two portions of deletes leaves entries below the horizon: nothing reads
 // them, and opening the partition queues their deletion again.
 //
-// Value-log garbage collection: Badger writes the live values of a file again, synced, before it removes the file; a crash
-// in between leaves both copies. A delete that is committed meanwhile must survive the collection, or its key
-// would come back: Badger keeps deletes newer than the collection's start, and the store lets no commit be half
-// written at that moment (holdCommits).
+// Value-log garbage collection: Badger writes the values of a file that its tables still name again, synced, before it
+// removes the file; a crash in between leaves both copies. It does so even for a key whose delete is durable already, and
+// when a compaction drops that delete before the two meet, the key is back. So nothing here rests on a delete: what is below
+// a horizon is never read, the id of a dropped group is never used again, its intent stays until a later look finds
+// it empty, and the keeper has deleted ranges looked through again (sweep), so that what came back goes. Truncated entries
+// have no such guard; they exist only where a group has several voters.
 //
 // Drop: the intent (d|group) is durable in one transaction with the removal of hard state, horizon and checkpoint; deletes of
 // entries follow in portions and the intent goes last. A restart finds the intent and goes on. Before the intent is durable

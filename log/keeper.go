@@ -12,14 +12,15 @@ import (
 
 const (
 	keeperEvery = time.Second
-	// gcAfter is how many bytes of values are deleted before their disk space is asked back.
+	// gcAfter is how many bytes of values are deleted before their disk space is asked back; of a large store, a share.
 	gcAfter = 64 << 20
-	// gcTries is how many ticks a compaction gets to find out which values are deleted.
-	gcTries = 5
+	gcShare = 16
+	// gcPoll is how often a collection is tried while a compaction finds out which values are deleted, and gcSettle how
+	// long it gets for that.
+	gcPoll   = 50 * time.Millisecond
+	gcSettle = 5 * time.Second
 	// gcRatio is the share of a value-log file that must be deleted before it is rewritten.
 	gcRatio = 0.5
-	// gcStart is how long commits are held back while a collection notes where it starts, which takes microseconds.
-	gcStart = 10 * time.Millisecond
 )
 
 // keeper is the Store's one goroutine: it watches the free space, commits housekeeping while the node is idle, and gives
@@ -29,13 +30,25 @@ type keeper struct {
 	quit    chan struct{}
 	once    sync.Once
 	done    chan struct{}
-	retired atomic.Int64 // bytes deleted and not yet asked back
-	tries   int
+	wake    chan struct{} // capacity 1: enough was deleted
+	deleted atomic.Int64  // bytes deleted and not yet asked back
+	pace    pacer
+	round   atomic.Int64 // memtables rolled
+
+	// owned by the goroutine
+	until  time.Time // collections are tried until then
+	rolled time.Time
+	closed map[GroupID]int64 // sizes of groups that are not open
+	swept  int64             // collections when last swept
 }
 
-func startKeeper(s *Store) *keeper {
-	k := &keeper{s: s, quit: make(chan struct{}), done: make(chan struct{}), tries: 1}
-	go k.run()
+// newKeeper returns a keeper that its owner runs.
+func newKeeper(s *Store) *keeper {
+	k := &keeper{
+		s: s, quit: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
+		until: time.Now().Add(2 * keeperEvery), closed: map[GroupID]int64{},
+	}
+	k.pace.eased = make(chan struct{})
 	return k
 }
 
@@ -44,46 +57,84 @@ func (k *keeper) stop() {
 	<-k.done
 }
 
+// noteDeleted counts bytes whose deletion is durable.
+func (k *keeper) noteDeleted(n int64) {
+	if k.deleted.Add(n) >= k.collectAfter() {
+		select {
+		case k.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (k *keeper) collectAfter() int64 { return max(gcAfter, k.pace.live.Load()/gcShare) }
+
 func (k *keeper) run() {
 	defer close(k.done)
 	tick := time.NewTicker(keeperEvery)
 	defer tick.Stop()
+	poll := time.NewTicker(gcPoll)
+	defer poll.Stop()
 	for {
 		select {
 		case <-k.quit:
 			return
 		case <-tick.C:
-		}
-		if err := k.s.checkSpace(); err != nil {
-			k.s.log.Error("free space is not known", "error", err)
-		}
-		if k.s.failure() != nil {
-			continue
-		}
-		if k.s.hasRiders() {
-			if err := k.s.ride(); err != nil {
-				k.s.log.Error("housekeeping is put off", "error", err)
+			k.housekeep()
+		case <-k.wake:
+		case now := <-poll.C:
+			if now.After(k.until) {
+				continue
 			}
 		}
-		k.collect()
+		if k.s.failure() == nil {
+			k.collect(time.Now())
+		}
+	}
+}
+
+// housekeep does what needs no hurry.
+func (k *keeper) housekeep() {
+	if err := k.s.checkSpace(); err != nil {
+		k.s.log.Error("free space is not known", "error", err)
+	}
+	if k.s.failure() != nil {
+		return
+	}
+	if n := k.s.stats.collections.Load(); n > k.swept && time.Now().After(k.until) {
+		k.s.sweep()
+		k.swept = n
+	}
+	k.ride()
+	k.measure()
+}
+
+func (k *keeper) ride() {
+	if k.s.hasRiders() {
+		if err := k.s.ride(); err != nil {
+			k.s.log.Error("housekeeping is put off", "error", err)
+		}
 	}
 }
 
 // collect runs Badger's value-log garbage collection. It can only free values whose deletion a compaction has seen, so
 // the memtable that holds the deletions is made to move on first.
-func (k *keeper) collect() {
-	if n := k.retired.Load(); n >= gcAfter {
+func (k *keeper) collect(now time.Time) {
+	n := k.deleted.Load()
+	if n >= k.collectAfter() || k.pace.pressing() && now.Sub(k.rolled) > gcSettle {
+		k.s.sweep()
+		k.swept = k.s.stats.collections.Load()
 		if err := k.s.rollMemTable(); err != nil {
 			k.s.log.Error("garbage collection is put off", "error", err)
 			return
 		}
-		k.retired.Add(-n)
-		k.tries = gcTries
+		k.deleted.Add(-n)
+		k.round.Add(1)
+		k.rolled, k.until = now, now.Add(gcSettle)
 	}
-	if k.tries == 0 {
+	if now.After(k.until) {
 		return
 	}
-	k.tries--
 	for {
 		err := k.s.db.RunValueLogGC(gcRatio)
 		if err != nil {
@@ -92,7 +143,9 @@ func (k *keeper) collect() {
 			}
 			return
 		}
-		k.tries = gcTries
+		k.s.stats.collections.Add(1)
+		k.until = time.Now().Add(gcSettle)
+		k.measure()
 		select {
 		case <-k.quit:
 			return
@@ -101,14 +154,7 @@ func (k *keeper) collect() {
 	}
 }
 
-// holdCommits lets no commit be under way while a garbage collection notes the newest version.
-func (s *Store) holdCommits() {
-	s.commitMu.Lock()
-	s.stats.collections.Add(1)
-	time.AfterFunc(gcStart, s.commitMu.Unlock)
-}
-
-// spacePad holds the filler of rollMemTable. Each round overwrites the one before.
+// spacePad holds the filler of rollMemTable. Each transaction overwrites the one before.
 const spacePad byte = 'p'
 
 // rollMemTable fills the current memtable, so that Badger writes it out and compacts it. Badger has no call for that
@@ -119,15 +165,14 @@ func (s *Store) rollMemTable() error {
 	}
 	const padLen, padCost = valueThreshold - 1, valueThreshold + 64
 	pad := make([]byte, padLen)
-	perTxn := s.db.MaxBatchSize() / 2 / padCost
-	for key := int64(0); key*padCost < memTableSize*5/4; {
+	perTxn := int(s.db.MaxBatchSize() / 2 / padCost)
+	for done := 0; done*padCost < memTableSize*5/4; done += perTxn {
 		txn := s.db.NewTransaction(true)
-		for range perTxn {
-			if err := txn.Set(binary.BigEndian.AppendUint64([]byte{spacePad}, uint64(key)), pad); err != nil {
+		for i := range perTxn {
+			if err := txn.Set(binary.BigEndian.AppendUint64([]byte{spacePad}, uint64(i)), pad); err != nil {
 				txn.Discard()
 				return err
 			}
-			key++
 		}
 		if err := txn.Commit(); err != nil {
 			return err

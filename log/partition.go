@@ -223,7 +223,11 @@ func (p *Partition) Follow(entries []Entry) {
 func (p *Partition) Apply(entries []Entry) {
 	p.mu.Lock()
 	err := p.applyLocked(entries)
+	outgrown := p.outgrownLocked()
 	p.mu.Unlock()
+	if outgrown {
+		p.retain(retention{})
+	}
 	if err != nil {
 		// Commit checked every stored entry, so these bytes changed since: serving on would hide it (invariant 7).
 		p.store.fatal(fmt.Errorf("apply to group %d: %w", p.id, err))

@@ -8,10 +8,19 @@ import (
 // retainEntries bounds how many entries one call of Retain deletes.
 const retainEntries = 16 << 10
 
+// Retention by size runs as a partition grows, not only when somebody calls Retain: at a share of the limit above it, so that
+// the excess does not depend on how fast records come. Each time costs a checkpoint, so it is not a small share.
+const (
+	growthShare    = 8
+	minGrowthSlack = 4 << 20
+	maxGrowthSlack = 16 << 20
+)
+
 // retireState is the part of the log between the horizon and what is still on disk.
 type retireState struct {
 	from, to uint64 // entries of [from, to) are to be deleted
 	moved    int64  // horizon moves that are not durable yet
+	doubtful bool   // entries were deleted since the last sweep
 	front    frontBatch
 }
 
@@ -48,11 +57,22 @@ func (r *retention) expired(m *entryMeta, removed int64) bool {
 func (p *Partition) Retain(now time.Time) int64 {
 	p.mu.Lock()
 	p.idle.sweep(now, p.fold.producers, p.staging.ahead)
-	r := retention{
-		bytes: p.fold.bytes, keep: p.cfg.RetentionBytes,
-		byTime: p.cfg.RetentionMs > 0, cutoff: now.UnixMilli() - p.cfg.RetentionMs,
-		logStart: p.fold.horizon.logStart, limit: p.fold.lastStable(), hwm: p.fold.hwm,
-	}
+	r := retention{byTime: p.cfg.RetentionMs > 0, cutoff: now.UnixMilli() - p.cfg.RetentionMs}
+	p.mu.Unlock()
+	return p.retain(r)
+}
+
+// outgrownLocked reports that Apply is to trim the partition by size.
+func (p *Partition) outgrownLocked() bool {
+	keep := p.cfg.RetentionBytes
+	return keep > 0 && p.fold.bytes-keep >= min(max(keep/growthShare, minGrowthSlack), maxGrowthSlack)
+}
+
+// retain goes by size, by DeleteRecords, and by time where r says so.
+func (p *Partition) retain(r retention) int64 {
+	p.mu.Lock()
+	r.bytes, r.keep = p.fold.bytes, p.cfg.RetentionBytes
+	r.logStart, r.limit, r.hwm = p.fold.horizon.logStart, p.fold.lastStable(), p.fold.hwm
 	h, applied, start := p.fold.horizon, p.fold.applied, r.logStart
 	known := p.retire.front.index == h.first
 	idle := p.closed || h.first > applied || known && !r.expired(&p.retire.front.meta, 0)
@@ -140,6 +160,7 @@ func (p *Partition) cutLocked(c cut, scanned uint64) {
 	p.stored.trim(c.h.first)
 	p.retire.to = c.h.first
 	p.retire.moved++
+	p.store.keeper.pace.retired.Add(c.removed)
 	p.store.markDue(p)
 	p.wakeLocked()
 }

@@ -10,6 +10,7 @@ type drop struct {
 	p      *Partition // nil when it was not open
 	marked bool       // the intent is durable, so a restart goes on
 	from   uint64     // entries below are deleted
+	after  int64      // the round of the keeper from which on the last look is due; 0: still deleting
 }
 
 // Drop deletes a group's log lazily, in bounded ranges that ride on Commit. Readers get ErrClosed, and Commit ignores
@@ -34,6 +35,7 @@ func (s *Store) Drop(id GroupID) {
 	if d.p != nil {
 		d.p.mu.Lock()
 		d.p.closed = true
+		s.keeper.pace.retired.Add(d.p.fold.bytes)
 		d.p.wakeLocked()
 		d.p.mu.Unlock()
 	}
@@ -43,7 +45,16 @@ func (s *Store) Drop(id GroupID) {
 func (s *Store) hasRiders() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.due) > 0 || len(s.drops) > 0
+	if len(s.due) > 0 {
+		return true
+	}
+	round := s.keeper.round.Load()
+	for _, d := range s.drops {
+		if d.after <= round {
+			return true
+		}
+	}
+	return false
 }
 
 // ride commits housekeeping that no Commit came by to carry.
@@ -137,13 +148,36 @@ func (s *Store) takeDrops() map[GroupID]*drop {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[GroupID]*drop, min(len(s.drops), ridersPerCommit))
+	round := s.keeper.round.Load()
 	for id, d := range s.drops {
 		if len(out) == ridersPerCommit {
 			break
 		}
-		out[id] = d
+		if d.after <= round {
+			out[id] = d
+		}
 	}
 	return out
+}
+
+// sweepAfter is how many rounds of the keeper later a dropped group is looked at for the last time.
+const sweepAfter = 2
+
+// sweep makes the next commits look again for entries below the horizons. Badger's garbage collection writes again
+// what a compaction has not dropped yet, deletes or not; a delete that is older than the rewritten value may then be
+// dropped before they meet, and the entry is back. Nothing reads it, but it takes space.
+func (s *Store) sweep() {
+	for _, p := range s.open() {
+		p.mu.Lock()
+		again := p.retire.doubtful && p.retire.from == p.retire.to
+		if again {
+			p.retire.from, p.retire.doubtful = 1, false
+		}
+		p.mu.Unlock()
+		if again {
+			s.markDue(p)
+		}
+	}
 }
 
 // deleteCost is what one deleted entry adds to a transaction.
@@ -167,8 +201,9 @@ func (c *commit) addDeletes(p *Partition) error {
 	c.after = append(c.after, func() {
 		p.mu.Lock()
 		p.retire.from = done
+		p.retire.doubtful = p.retire.doubtful || freed > 0
 		p.mu.Unlock()
-		c.s.keeper.retired.Add(freed)
+		c.s.keeper.noteDeleted(freed)
 	})
 	return nil
 }
@@ -219,26 +254,29 @@ func (c *commit) addDrop(id GroupID, d *drop) error {
 		}
 	}
 	const all = ^uint64(0)
+	look := d.after > 0
 	done, freed, err := c.deleteRange(id, d.from, all)
 	if err != nil {
 		return err
 	}
-	finished := d.marked && done == all && c.fits(groupKeyLen+entryOverhead)
+	finished := look && done == all && freed == 0 && c.fits(groupKeyLen+entryOverhead)
 	if finished {
 		if err := c.delete(groupKey(spaceDrop, id)); err != nil {
 			return err
 		}
 	}
 	c.after = append(c.after, func() {
-		if d.from = done; done == all {
-			d.from = all - 1
-		}
 		d.marked = true
-		c.s.keeper.retired.Add(freed)
-		if finished {
-			c.s.mu.Lock()
+		c.s.keeper.noteDeleted(freed)
+		c.s.mu.Lock()
+		defer c.s.mu.Unlock()
+		switch {
+		case finished:
 			delete(c.s.drops, id)
-			c.s.mu.Unlock()
+		case done == all:
+			d.from, d.after = 0, c.s.keeper.round.Load()+sweepAfter
+		default:
+			d.from, d.after = done, 0
 		}
 	})
 	return nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -54,14 +55,16 @@ type slot struct {
 }
 
 type storeCounters struct {
-	syncs, bytes, mutations, collections atomic.Int64
+	syncs, bytes, mutations, collections, slowed atomic.Int64
 }
 
 // StoreStats of the whole store, for metrics.
 type StoreStats struct {
 	Syncs, CommittedBytes, CommittedMutations int64
 	DiskBytes, FreeBytes                      int64
-	Collections                               int64 // value-log files that garbage collection has worked on
+	Collections                               int64         // value-log files that garbage collection has rewritten
+	RetainedBytes, GarbageBytes               int64         // of the value log: garbage is what no retained record needs
+	Slowed                                    time.Duration // commits held back in all, to let garbage collection keep up
 }
 
 // Open locks dir, checks its format and opens it. Errors wrap ErrLocked, ErrFormat.
@@ -90,14 +93,15 @@ func Open(dir string, opts Options) (*Store, error) {
 		err := fmt.Errorf("open log: %w: only %d MiB are free on the file system of %s", ErrDiskFull, s.space.free.Load()>>20, dir)
 		return nil, errors.Join(err, d.close())
 	}
-	s.db, err = badger.Open(badgerOptions(dir, &badgerLogger{log: s.log, fatal: s.fatal, rewrite: s.holdCommits}))
+	s.db, err = badger.Open(badgerOptions(dir, &badgerLogger{log: s.log, fatal: s.fatal}))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open log in %s: %w", dir, err), d.close())
 	}
 	if err := s.findGroups(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open log in %s: %w", dir, err), s.db.Close(), d.close())
 	}
-	s.keeper = startKeeper(s)
+	s.keeper = newKeeper(s)
+	go s.keeper.run()
 	return s, nil
 }
 
@@ -211,6 +215,7 @@ func (s *Store) Stats() StoreStats {
 	return StoreStats{
 		Syncs: s.stats.syncs.Load(), CommittedBytes: s.stats.bytes.Load(), CommittedMutations: s.stats.mutations.Load(),
 		DiskBytes: s.dir.diskBytes(), FreeBytes: s.space.free.Load(), Collections: s.stats.collections.Load(),
+		RetainedBytes: s.keeper.pace.live.Load(), GarbageBytes: s.keeper.pace.garbage(), Slowed: time.Duration(s.stats.slowed.Load()),
 	}
 }
 

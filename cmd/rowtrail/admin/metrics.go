@@ -80,6 +80,8 @@ func Metrics() []Metric {
 		{"rowtrail_log_mutations_total", counter, nil, "Turns of partitions made durable; divided by syncs: how many share one."},
 		{"rowtrail_log_committed_bytes_total", counter, nil, "Bytes made durable."},
 		{"rowtrail_log_disk_bytes", gauge, nil, "Bytes of the log on disk."},
+		{"rowtrail_log_garbage_bytes", gauge, nil, "Bytes of the log on disk that no retained record needs and garbage collection has not given back."},
+		{"rowtrail_log_slowed_seconds_total", counter, nil, "Time that appends were held back so that garbage collection keeps up."},
 		{"rowtrail_log_disk_free_bytes", gauge, nil, "Free bytes of the data directory's file system."},
 		{"rowtrail_topics", gauge, []string{"internal"}, "Topics of the catalogue."},
 		{"rowtrail_metrics_hidden_series", gauge, nil, "Partition and group series left out, because there are more than the limit."},
@@ -124,6 +126,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	emit("rowtrail_log_mutations_total", float64(stats.CommittedMutations))
 	emit("rowtrail_log_committed_bytes_total", float64(stats.CommittedBytes))
 	emit("rowtrail_log_disk_bytes", float64(stats.DiskBytes))
+	emit("rowtrail_log_garbage_bytes", float64(stats.GarbageBytes))
+	emit("rowtrail_log_slowed_seconds_total", stats.Slowed.Seconds())
 	emit("rowtrail_log_disk_free_bytes", float64(stats.FreeBytes))
 }
 
