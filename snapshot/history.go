@@ -12,10 +12,6 @@ import (
 // told as a record without a value. A key that lies in several partitions is told partition by partition, beginning with the
 // one that had it first. A Row's slices are valid until fn returns.
 func (v *Views) History(ctx context.Context, topic string, key []byte, fn func(Row) error) error {
-	if err := v.enter(); err != nil {
-		return err
-	}
-	defer v.leave()
 	w, err := v.open(ctx, topic)
 	if err != nil {
 		return err

@@ -62,8 +62,9 @@ type cursor struct {
 	emptied []hit
 }
 
-// view is one consistent reading of a topic.
+// view is one consistent reading of a topic. It keeps the database open until it is closed.
 type view struct {
+	views   *Views
 	topic   *topic
 	txn     *badger.Txn
 	cursors []*cursor
@@ -73,16 +74,20 @@ type view struct {
 // open catches up and fixes what the query will see. A view of an incarnation that was dropped meanwhile may miss entries,
 // so it is taken again.
 func (v *Views) open(ctx context.Context, name string) (*view, error) {
+	if err := v.enter(); err != nil {
+		return nil, err
+	}
 	for {
 		t, err := v.current(ctx, name)
 		if err != nil {
+			v.leave()
 			return nil, err
 		}
-		w := &view{topic: t, txn: v.db.NewTransaction(false)}
+		txn := v.db.NewTransaction(false)
 		if !t.dropped() {
-			return w, nil
+			return &view{views: v, topic: t, txn: txn}, nil
 		}
-		w.close()
+		txn.Discard()
 	}
 }
 
@@ -91,6 +96,7 @@ func (w *view) close() {
 		c.it.Close()
 	}
 	w.txn.Discard()
+	w.views.leave()
 }
 
 // seek opens a cursor on each partition for what starts with its prefix and suffix.
@@ -174,10 +180,6 @@ func (v *Views) Latest(ctx context.Context, topic string, key []byte, at At) (ro
 	if err := at.check(); err != nil {
 		return Row{}, false, err
 	}
-	if err := v.enter(); err != nil {
-		return Row{}, false, err
-	}
-	defer v.leave()
 	w, err := v.open(ctx, topic)
 	if err != nil {
 		return Row{}, false, err
@@ -223,10 +225,6 @@ func (v *Views) Scan(ctx context.Context, topic string, at At, fn func(Row) erro
 	if err := at.check(); err != nil {
 		return err
 	}
-	if err := v.enter(); err != nil {
-		return err
-	}
-	defer v.leave()
 	w, err := v.open(ctx, topic)
 	if err != nil {
 		return err

@@ -9,10 +9,6 @@ import (
 // AnyKey returns a key that the topic has or had, to learn from what its keys look like; found is false when there is none.
 // Unlike a scan it need not read the log.
 func (v *Views) AnyKey(ctx context.Context, topic string) (key []byte, found bool, err error) {
-	if err := v.enter(); err != nil {
-		return nil, false, err
-	}
-	defer v.leave()
 	w, err := v.open(ctx, topic)
 	if err != nil {
 		return nil, false, err

@@ -20,13 +20,13 @@ type TypeFacts struct {
 func PostgresColumn(name string, t TypeFacts, notNull bool, key int) (Column, error) {
 	c := Column{Name: name, Type: t.Formatted, OID: t.OID, Modifier: t.Modifier, Enum: t.Enum, NotNull: notNull, Key: key}
 	if t.Elem == nil {
-		c.Kind = PostgresKind(t)
+		c.Kind = postgresKind(t)
 	} else {
 		if t.Elem.Elem != nil {
 			return Column{}, fmt.Errorf("describe column %s (%s): an array of a domain over an array is not supported; "+
 				"leave the column out with column.exclude.list", name, t.Formatted)
 		}
-		c.Kind, c.Elem, c.ElemOID, c.Enum = KindArray, PostgresKind(*t.Elem), t.Elem.OID, t.Elem.Enum
+		c.Kind, c.Elem, c.ElemOID, c.Enum = KindArray, postgresKind(*t.Elem), t.Elem.OID, t.Elem.Enum
 		if c.Modifier < 0 {
 			c.Modifier = t.Elem.Modifier
 		}
@@ -34,8 +34,8 @@ func PostgresColumn(name string, t TypeFacts, notNull bool, key int) (Column, er
 	return c, nil
 }
 
-// PostgresKind is the encoder family of a type that is not an array. What it does not know is text.
-func PostgresKind(t TypeFacts) Kind {
+// postgresKind is the encoder family of a type that is not an array. What it does not know is text.
+func postgresKind(t TypeFacts) Kind {
 	if t.Class == 'e' {
 		return KindEnum
 	}

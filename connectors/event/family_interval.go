@@ -29,13 +29,7 @@ func parseInterval(text []byte) (v interval, ok bool) {
 		if neg || b[0] == '+' {
 			b = b[1:]
 		}
-		n, digits := int64(0), 0
-		for digits < len(b) && isDigit(b[digits]) {
-			if n = n*10 + int64(b[digits]-'0'); n > maxIntervalField {
-				return v, false
-			}
-			digits++
-		}
+		n, digits := intervalField(b)
 		if digits == 0 || digits == len(b) {
 			return v, false
 		}
@@ -56,6 +50,17 @@ func parseInterval(text []byte) (v interval, ok bool) {
 	// What prints differently was not canonical.
 	var buf [80]byte
 	return v, ok && string(v.append(buf[:0])) == string(text)
+}
+
+// intervalField reads the digits of one part; none when it is out of range.
+func intervalField(b []byte) (n int64, digits int) {
+	for digits < len(b) && isDigit(b[digits]) {
+		if n = n*10 + int64(b[digits]-'0'); n > maxIntervalField {
+			return 0, 0
+		}
+		digits++
+	}
+	return n, digits
 }
 
 func (v *interval) addUnit(n int64, b []byte) (rest []byte, ok bool) {
@@ -212,13 +217,7 @@ func parseISOInterval(b []byte) (v interval, ok bool) {
 		if neg {
 			b = b[1:]
 		}
-		n, digits := int64(0), 0
-		for digits < len(b) && isDigit(b[digits]) {
-			if n = n*10 + int64(b[digits]-'0'); n > maxIntervalField {
-				return v, false
-			}
-			digits++
-		}
+		n, digits := intervalField(b)
 		fraction, rest, ok := parseFraction(b[digits:], false)
 		if digits == 0 || !ok || len(rest) == 0 || (rest[0] != 'S' && len(rest) != len(b)-digits) {
 			return v, false

@@ -89,10 +89,7 @@ func validNumber(b []byte, fraction bool) bool {
 		i++
 	}
 	first := i
-	for i < len(b) && isDigit(b[i]) {
-		i++
-	}
-	if i == first || (b[first] == '0' && i > first+1) {
+	if i = skipDigits(b, first); i == first || (b[first] == '0' && i > first+1) {
 		return false
 	}
 	if i == len(b) {
@@ -102,12 +99,8 @@ func validNumber(b []byte, fraction bool) bool {
 		return false
 	}
 	if b[i] == '.' {
-		i++
-		first = i
-		for i < len(b) && isDigit(b[i]) {
-			i++
-		}
-		if i == first {
+		first = i + 1
+		if i = skipDigits(b, first); i == first {
 			return false
 		}
 	}
@@ -117,14 +110,19 @@ func validNumber(b []byte, fraction bool) bool {
 			i++
 		}
 		first = i
-		for i < len(b) && isDigit(b[i]) {
-			i++
-		}
-		if i == first {
+		if i = skipDigits(b, first); i == first {
 			return false
 		}
 	}
 	return i == len(b)
+}
+
+// skipDigits returns the place of the first byte from i on that is no digit.
+func skipDigits(b []byte, i int) int {
+	for i < len(b) && isDigit(b[i]) {
+		i++
+	}
+	return i
 }
 
 func isDigit(c byte) bool { return c-'0' <= 9 }

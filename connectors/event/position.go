@@ -50,10 +50,7 @@ func (p Position) Append(dst []byte) []byte {
 }
 
 // ParsePosition reads a header. Its result holds nothing of b.
-func ParsePosition(b []byte) (Position, error) { return ParsePositionInto(b, nil) }
-
-// ParsePositionInto is ParsePosition with room for Absent that the caller reuses.
-func ParsePositionInto(b []byte, absent []uint16) (Position, error) {
+func ParsePosition(b []byte) (Position, error) {
 	if len(b) == 0 {
 		return Position{}, fmt.Errorf("parse position: empty: %w", ErrPosition)
 	}
@@ -68,7 +65,7 @@ func ParsePositionInto(b []byte, absent []uint16) (Position, error) {
 		return Position{}, fmt.Errorf("parse position: truncated: %w", ErrPosition)
 	}
 	if count > 0 {
-		p.Absent = absent[:0]
+		p.Absent = make([]uint16, 0, count)
 	}
 	column := uint64(0)
 	for i := range count {

@@ -34,7 +34,11 @@ func Check(ctx context.Context, config *Config) []sink.Finding {
 	c := &checker{config: config}
 	conn, err := connect(ctx, config, "rowtrail check")
 	if err != nil {
-		c.add(sink.LevelError, "target", "cannot connect: "+err.Error(), connectRemedy(err, config))
+		problem, remedy := err.Error(), "see the server's log"
+		if e := (*connectError)(nil); errors.As(err, &e) {
+			problem, remedy = "cannot connect to "+e.where+": "+e.problem, e.remedy
+		}
+		c.add(sink.LevelError, "target", problem, remedy)
 		return c.findings
 	}
 	defer closeConn(conn)
@@ -46,23 +50,6 @@ func Check(ctx context.Context, config *Config) []sink.Finding {
 		}
 	}
 	return c.findings
-}
-
-// connectRemedy says what to do about the usual reasons.
-func connectRemedy(err error, config *Config) string {
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
-		return fmt.Sprintf("check host and port in dsn, and that the server listens at %s:%d", config.Connect.Host, config.Connect.Port)
-	}
-	switch pg.Code {
-	case "3D000":
-		return "CREATE DATABASE " + quote(config.Connect.Database)
-	case "28000", "28P01":
-		return "check user and password in dsn, and pg_hba.conf"
-	case "53300":
-		return "ALTER SYSTEM SET max_connections = ... and restart, or free connections"
-	}
-	return "see the server's log"
 }
 
 // ask runs a query of one row of booleans and text.

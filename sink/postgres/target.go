@@ -4,27 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
-	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/rowtrail/rowtrail/sink"
 )
-
-// Times of a connection.
-const (
-	connectTimeout = 10 * time.Second
-	closeTimeout   = 2 * time.Second
-)
-
-// sessionSQL fixes how the source's text is read, and bounds what a lost or stuck session holds up.
-const sessionSQL = `SET client_encoding = 'UTF8'; SET DateStyle = 'ISO, YMD'; SET IntervalStyle = 'postgres'; SET TimeZone = 'UTC';
-SET lc_monetary = 'C'; SET search_path = pg_catalog; SET plan_cache_mode = 'force_generic_plan'; SET lock_timeout = '60s';
-SET statement_timeout = 0; SET idle_in_transaction_session_timeout = '300s'; SET standard_conforming_strings = on;`
-
-// keepaliveSQL lets the server notice a dead node, so that its locks do not outlive it for hours.
-const keepaliveSQL = `SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3;`
 
 // target is a sink.Target.
 type target struct {
@@ -74,29 +56,3 @@ func (t *target) Open(ctx context.Context) (sink.Session, error) {
 }
 
 func (c *Config) applicationName() string { return "rowtrail sink " + c.Name }
-
-func connect(ctx context.Context, c *Config, application string) (*pgconn.PgConn, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	config := c.Connect.Copy()
-	config.RuntimeParams["application_name"] = application
-	conn, err := pgconn.ConnectConfig(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	sql := sessionSQL
-	if !strings.HasPrefix(config.Host, "/") {
-		sql += keepaliveSQL
-	}
-	if _, err := conn.Exec(ctx, sql).ReadAll(); err != nil {
-		closeConn(conn)
-		return nil, fmt.Errorf("set up session: %w", err)
-	}
-	return conn, nil
-}
-
-func closeConn(conn *pgconn.PgConn) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	_ = conn.Close(ctx) // the server rolls back what is open
-}

@@ -102,6 +102,18 @@ func (a *app) kafka(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, *kadm.Cl
 	return client, kadm.NewClient(client), nil
 }
 
+// administer runs ask with a client of the node's Kafka listener, for as long as a question may take.
+func (a *app) administer(ctx context.Context, ask func(ctx context.Context, adm *kadm.Client) error) error {
+	_, adm, err := a.kafka(ctx)
+	if err != nil {
+		return err
+	}
+	defer adm.Close()
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return ask(ctx, adm)
+}
+
 // get asks the node over HTTP. The caller closes the body of the answer, which is 200.
 func (a *app) get(ctx context.Context, query url.Values, path ...string) (*http.Response, error) {
 	address, err := a.httpAddress()

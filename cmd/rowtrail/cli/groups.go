@@ -36,33 +36,32 @@ func (a *app) groupsCommand() *cobra.Command {
 		Example: "  rowtrail groups\n  rowtrail groups rowtrail-sink-warehouse --output json",
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			_, adm, err := a.kafka(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer adm.Close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), askTimeout)
-			defer cancel()
-			lines, err := groupLines(ctx, adm, given)
-			switch {
-			case err != nil:
-				return err
-			case a.json() && len(given) == 1:
-				return a.printJSON(lines[0])
-			case a.json():
-				return a.printJSON(lines)
-			case len(given) == 1:
-				return a.printGroup(lines[0])
-			}
-			t := newTable(a.out, "GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG", "ERROR")
-			for _, l := range lines {
-				t.row(l.Group, l.State, l.Members, len(l.Offsets), l.Lag, l.Error)
-			}
-			return t.flush()
+			return a.administer(cmd.Context(), func(ctx context.Context, adm *kadm.Client) error {
+				lines, err := groupLines(ctx, adm, given)
+				switch {
+				case err != nil:
+					return err
+				case a.json() && len(given) == 1:
+					return a.printJSON(lines[0])
+				case a.json():
+					return a.printJSON(lines)
+				case len(given) == 1:
+					return a.printGroup(lines[0])
+				}
+				return a.printGroups(lines)
+			})
 		},
 	}
 	a.serverFlag(c)
 	return c
+}
+
+func (a *app) printGroups(lines []groupLine) error {
+	t := newTable(a.out, "GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG", "ERROR")
+	for _, l := range lines {
+		t.row(l.Group, l.State, l.Members, len(l.Offsets), l.Lag, l.Error)
+	}
+	return t.flush()
 }
 
 func groupLines(ctx context.Context, adm *kadm.Client, names []string) ([]groupLine, error) {

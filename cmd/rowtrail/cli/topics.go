@@ -34,36 +34,35 @@ func (a *app) topicsCommand() *cobra.Command {
 		Example: "  rowtrail topics\n  rowtrail topics shop.public.orders --output json",
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			_, adm, err := a.kafka(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer adm.Close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), askTimeout)
-			defer cancel()
-			lines, err := topicLines(ctx, adm, given)
-			if err != nil {
-				return err
-			}
-			if len(given) == 1 {
-				return a.printTopic(ctx, adm, lines[0])
-			}
-			if !internal {
-				lines = slices.DeleteFunc(lines, func(l topicLine) bool { return l.Internal })
-			}
-			if a.json() {
-				return a.printJSON(lines)
-			}
-			t := newTable(a.out, "TOPIC", "PARTITIONS", "RECORDS")
-			for _, l := range lines {
-				t.row(l.Name, len(l.Partitions), l.Records)
-			}
-			return t.flush()
+			return a.administer(cmd.Context(), func(ctx context.Context, adm *kadm.Client) error {
+				lines, err := topicLines(ctx, adm, given)
+				if err != nil {
+					return err
+				}
+				if len(given) == 1 {
+					return a.printTopic(ctx, adm, lines[0])
+				}
+				if !internal {
+					lines = slices.DeleteFunc(lines, func(l topicLine) bool { return l.Internal })
+				}
+				return a.printTopics(lines)
+			})
 		},
 	}
 	c.Flags().BoolVar(&internal, "internal", false, "list internal topics too")
 	a.serverFlag(c)
 	return c
+}
+
+func (a *app) printTopics(lines []topicLine) error {
+	if a.json() {
+		return a.printJSON(lines)
+	}
+	t := newTable(a.out, "TOPIC", "PARTITIONS", "RECORDS")
+	for _, l := range lines {
+		t.row(l.Name, len(l.Partitions), l.Records)
+	}
+	return t.flush()
 }
 
 func topicLines(ctx context.Context, adm *kadm.Client, names []string) ([]topicLine, error) {

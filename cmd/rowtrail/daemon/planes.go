@@ -147,12 +147,12 @@ func (r *runner) connectorStatus() connectors.Status {
 }
 
 func (r *runner) sinkStatus() sink.Status {
-	s := sink.Status{Name: r.name, Type: r.kind, State: connectors.StateStarting, Topics: r.topics}
+	s := sink.Status{Name: r.name, Type: r.kind, State: sink.StateStarting, Topics: r.topics}
 	if r.sink != nil {
 		s = r.sink.Status()
 	}
-	if since, err := r.failed(); err != nil && s.State != connectors.StateFailed {
-		s.State, s.Error, s.Since = connectors.StateFailed, err.Error(), since
+	if since, err := r.failed(); err != nil && s.State != sink.StateFailed {
+		s.State, s.Error, s.Since = sink.StateFailed, err.Error(), since
 	}
 	return s
 }
