@@ -116,6 +116,7 @@ sinks:
 		t.Errorf("exit %d, %s", code, errs)
 	}
 	rowsOverTheCLI(t, n)
+	lagOverTheMetrics(t, n, server, source)
 	if strings.Contains(n.log(t), source) {
 		t.Error("the log shows the source's DSN")
 	}
