@@ -64,7 +64,7 @@ func (c *Config) inspect(ctx context.Context, conn *pgconn.PgConn) (*inspection,
 	in.slotsUsed, _ = strconv.Atoi(string(r[6]))
 	in.sendersUsed, _ = strconv.Atoi(string(r[7]))
 	rows, err = query(ctx, conn, `SELECT name, setting FROM pg_settings WHERE name IN
- ('wal_level', 'max_replication_slots', 'max_wal_senders', 'wal_sender_timeout', 'max_slot_wal_keep_size', 'server_encoding')`)
+ ('wal_level', 'max_replication_slots', 'max_wal_senders', 'wal_sender_timeout', 'max_slot_wal_keep_size', 'idle_replication_slot_timeout', 'server_encoding')`)
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
@@ -77,10 +77,10 @@ func (c *Config) inspect(ctx context.Context, conn *pgconn.PgConn) (*inspection,
 	if in.tables, err = c.captured(ctx, conn, 0); err != nil {
 		return nil, err
 	}
-	if in.described, err = c.describeAll(ctx, conn, in.tables); err != nil {
+	if in.publication, err = readPublication(ctx, conn, c.Publication, in.version); err != nil {
 		return nil, err
 	}
-	if in.publication, err = readPublication(ctx, conn, c.Publication, in.version); err != nil {
+	if in.described, err = c.describeAll(ctx, conn, in.tables, in.publication); err != nil {
 		return nil, err
 	}
 	if in.slot, err = readSlot(ctx, conn, c.Slot, in.version); err != nil {
@@ -101,10 +101,10 @@ func (c *Config) inspect(ctx context.Context, conn *pgconn.PgConn) (*inspection,
 }
 
 // describeAll describes the tables as the load would find them.
-func (c *Config) describeAll(ctx context.Context, conn *pgconn.PgConn, tables []*table) (map[*table]description, error) {
+func (c *Config) describeAll(ctx context.Context, conn *pgconn.PgConn, tables []*table, p *publication) (map[*table]description, error) {
 	var refs []typeRef
 	for _, t := range tables {
-		m := catalogRelation(t)
+		m := catalogRelation(t, p)
 		refs = m.types(refs)
 	}
 	facts, err := types(ctx, conn, refs)
@@ -113,7 +113,7 @@ func (c *Config) describeAll(ctx context.Context, conn *pgconn.PgConn, tables []
 	}
 	described := make(map[*table]description, len(tables))
 	for _, t := range tables {
-		r, err := c.describe(catalogRelation(t), t, facts)
+		r, err := c.describe(catalogRelation(t, p), t, facts)
 		if err != nil {
 			described[t] = description{err: err}
 			continue
@@ -190,6 +190,10 @@ func (c *Config) findings(in *inspection) []connectors.Finding {
 		add(warn, "max_slot_wal_keep_size", "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf()",
 			"the slot is lost when the connector is stopped for more than %d MB of WAL", v)
 	}
+	if v := in.setting("idle_replication_slot_timeout"); v > 0 { // Postgres 18
+		add(warn, "idle_replication_slot_timeout", "ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT pg_reload_conf()",
+			"the slot is lost when the connector is stopped for more than %d s", v)
+	}
 	if v := in.setting("wal_sender_timeout"); v > 0 && v < shortWalSenderTimeout {
 		add(warn, "wal_sender_timeout", "ALTER SYSTEM SET wal_sender_timeout = '60s'; SELECT pg_reload_conf()", "%d ms is short: a pause costs the connection", v)
 	}
@@ -218,6 +222,9 @@ type addFinding func(level, subject, remedy, format string, args ...any)
 func (c *Config) slotFindings(in *inspection, add addFinding) {
 	subject := "slot " + c.Slot
 	drop := "SELECT pg_drop_replication_slot(" + quoteLiteral(c.Slot) + "), or set slot.name"
+	if c.Failover && in.version < failoverVersion {
+		add(connectors.LevelWarning, subject, "remove slot.failover, or upgrade the server", "slot.failover has no effect before Postgres 17")
+	}
 	need := 1 // the slot itself, or the temporary one of a load
 	if s := in.slot; s != nil {
 		need = 0
@@ -230,6 +237,9 @@ func (c *Config) slotFindings(in *inspection, add addFinding) {
 			add(connectors.LevelError, subject, "set slot.name to another name", "it is temporary")
 		case s.lost() != "":
 			add(connectors.LevelError, subject, drop+", then delete topic "+c.Prefix+".position to load again", "it is lost: %s", s.lost())
+		case c.Failover && in.version >= failoverVersion && !s.failover:
+			add(connectors.LevelWarning, subject, "ALTER_REPLICATION_SLOT "+quoteIdent(c.Slot)+" (FAILOVER true) on a connection with replication=database",
+				"slot.failover is set, but it exists and is not synchronized to standbys")
 		case s.active:
 			add(connectors.LevelWarning, subject, fmt.Sprintf("stop the other reader, or SELECT pg_terminate_backend(%d)", s.activePID), "it is in use by process %d", s.activePID)
 		}
@@ -256,10 +266,20 @@ func (c *Config) tableFindings(t *table, in *inspection, add addFinding) {
 		add(connectors.LevelWarning, subject, "ALTER TABLE "+t.quoted()+" ADD PRIMARY KEY (...), or name columns in message.key.columns",
 			"it has no primary key: its events have no key, so there is no current state per row")
 	}
+	if in.version >= 180000 && t.identity == identityFull { // P7: from then on Postgres refuses the application's changes
+		switch published := in.publication != nil && in.publication.generated; {
+		case t.generates(generatedVirtual):
+			add(connectors.LevelError, subject, "ALTER TABLE "+t.quoted()+" REPLICA IDENTITY DEFAULT (with a primary key)",
+				"its replica identity FULL holds virtual generated columns: once published, UPDATE and DELETE on it would fail")
+		case t.generates(generatedStored) && !published:
+			add(connectors.LevelError, subject, "ALTER TABLE "+t.quoted()+" REPLICA IDENTITY DEFAULT (with a primary key), or make publication "+quoteIdent(c.Publication)+" WITH (publish_generated_columns = stored)",
+				"its replica identity FULL holds generated columns that are not published: once published, UPDATE and DELETE on it would fail")
+		}
+	}
 	c.descriptionFindings(subject, in.described[t], add)
 	for _, name := range c.keyFor(t.schema, t.name) {
 		switch col := t.column(name); {
-		case col == nil || col.generated:
+		case col == nil || !in.publication.publishes(*col):
 			add(connectors.LevelError, subject, "correct message.key.columns", "it has no captured column %s", name)
 		case !t.identifiedBy(name):
 			add(connectors.LevelError, subject, full, "message.key.columns names %s, which deletes do not carry", name)
@@ -269,8 +289,15 @@ func (c *Config) tableFindings(t *table, in *inspection, add addFinding) {
 
 func (c *Config) descriptionFindings(subject string, d description, add addFinding) {
 	if d.err != nil {
-		f := errorFinding(subject, d.err)
-		add(f.Level, subject, f.Remedy, "%s", f.Problem)
+		problem, remedy := d.err.Error(), "leave the table out with table.exclude.list"
+		var f *connectors.Fault
+		if errors.As(d.err, &f) {
+			remedy = f.Remedy
+			if problem = f.Problem; f.Err != nil {
+				problem = f.Err.Error()
+			}
+		}
+		add(connectors.LevelError, subject, remedy, "it cannot be captured: %s", problem)
 	}
 	if len(d.lossy) == 0 {
 		return

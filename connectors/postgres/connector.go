@@ -280,7 +280,7 @@ func (r *run) startPoint(ctx context.Context, conn *pgconn.PgConn, fr *frames) (
 		r.resume = &resume{server: r.identity.server, Slot: r.config.Slot, LSN: point, Loaded: loads{}}
 	}
 	r.loader = &loader{
-		config: r.config, writer: r.writer, tracker: r.tracker, log: r.log, version: r.in.version,
+		config: r.config, writer: r.writer, tracker: r.tracker, log: r.log, version: r.in.version, publication: r.in.publication,
 		point: point, name: snapshot, timeUs: time.Now().UnixMicro(), base: *r.resume, known: &r.known,
 	}
 	if len(tables) == 0 {

@@ -34,13 +34,15 @@ type loader struct {
 	tracker *connectors.Tracker
 	log     *slog.Logger
 	version int
-	point   lsn    // of the snapshot
-	name    string // of the snapshot
-	timeUs  int64
-	base    resume // what the marks continue
-	rows    atomic.Int64
-	workers []*loadWorker
-	known   *sync.Map
+	// publication is what the stream reads through, nil if it was just made.
+	publication *publication
+	point       lsn    // of the snapshot
+	name        string // of the snapshot
+	timeUs      int64
+	base        resume // what the marks continue
+	rows        atomic.Int64
+	workers     []*loadWorker
+	known       *sync.Map
 }
 
 type loadWorker struct {
@@ -259,7 +261,7 @@ func (w *loadWorker) relationFor(ctx context.Context, t *table) (*relation, erro
 	if len(now) == 0 {
 		return nil, fmt.Errorf("load table %s: it is gone; the load begins again", t)
 	}
-	r, err := w.loader.config.relationOf(ctx, w.conn, catalogRelation(now[0]), now[0])
+	r, err := w.loader.config.relationOf(ctx, w.conn, catalogRelation(now[0], w.publication), now[0])
 	if err != nil {
 		return nil, err
 	}

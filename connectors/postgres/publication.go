@@ -17,13 +17,18 @@ type publication struct {
 	deletes   bool
 	truncates bool
 	viaRoot   bool
+	generated bool            // stored generated columns are published (Postgres 18)
 	tables    map[string]bool // named in it or published by it: schema.table
 	filtered  []string        // tables with a row filter or a column list
 }
 
 // readPublication returns nil when there is none.
 func readPublication(ctx context.Context, conn *pgconn.PgConn, name string, version int) (*publication, error) {
-	rows, err := query(ctx, conn, `SELECT puballtables, pg_has_role(pubowner, 'USAGE'), pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot FROM pg_publication WHERE pubname = `+quoteLiteral(name))
+	generated := "false"
+	if version >= 180000 {
+		generated = "pubgencols = 's'"
+	}
+	rows, err := query(ctx, conn, `SELECT puballtables, pg_has_role(pubowner, 'USAGE'), pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot, `+generated+` FROM pg_publication WHERE pubname = `+quoteLiteral(name))
 	if err != nil {
 		return nil, fmt.Errorf("read publication %s: %w", name, err)
 	}
@@ -33,7 +38,7 @@ func readPublication(ctx context.Context, conn *pgconn.PgConn, name string, vers
 	r := rows[0]
 	p := &publication{
 		allTables: isTrue(r[0]), owned: isTrue(r[1]), inserts: isTrue(r[2]), updates: isTrue(r[3]), deletes: isTrue(r[4]),
-		truncates: isTrue(r[5]), viaRoot: isTrue(r[6]), tables: map[string]bool{},
+		truncates: isTrue(r[5]), viaRoot: isTrue(r[6]), generated: isTrue(r[7]), tables: map[string]bool{},
 	}
 	rows, err = query(ctx, conn, `SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = `+quoteLiteral(name)+`
  UNION SELECT n.nspname, c.relname FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
@@ -56,6 +61,11 @@ func readPublication(ctx context.Context, conn *pgconn.PgConn, name string, vers
 		}
 	}
 	return p, nil
+}
+
+// publishes tells whether a column is published as it is by p, or by the publication that is made when p is nil.
+func (p *publication) publishes(c column) bool {
+	return c.generated == 0 || (p != nil && p.generated && c.generated == generatedStored)
 }
 
 // publicationSQL is what makes the publication right; nil when it is. The publication is for exactly the captured tables

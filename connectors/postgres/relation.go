@@ -187,11 +187,11 @@ func (s *stream) relation(ctx context.Context, b []byte) error {
 }
 
 // catalogRelation is the relation message that the stream would send for a table as the catalog has it now. Generated columns
-// are left out, as the stream leaves them out (P21).
-func catalogRelation(t *table) relationMessage {
+// are left out (P21) unless they are stored and the publication publishes them.
+func catalogRelation(t *table, p *publication) relationMessage {
 	m := relationMessage{id: t.oid, schema: t.schema, name: t.name, identity: t.identity}
 	for _, col := range t.columns {
-		if col.generated {
+		if !p.publishes(col) {
 			continue
 		}
 		m.columns = append(m.columns, relationColumn{name: col.name, typeOID: col.typeOID, modifier: col.modifier, key: t.identifiedBy(col.name)})

@@ -15,6 +15,8 @@ const (
 	plugin = "pgoutput"
 	// loadSlotSuffix names the temporary slot under whose snapshot tables are loaded once the slot itself exists.
 	loadSlotSuffix = "_load"
+	// failoverVersion has slots that standbys keep a copy of, and says why a slot was invalidated.
+	failoverVersion = 170000
 )
 
 // slot is an existing replication slot.
@@ -26,19 +28,21 @@ type slot struct {
 	status, reason   string // wal_status; invalidation_reason
 	temporary        bool
 	physical         bool
+	failover         bool // Postgres 17: standbys keep a copy
 }
 
 // readSlot returns nil when there is none.
 func readSlot(ctx context.Context, conn *pgconn.PgConn, name string, version int) (*slot, error) {
-	reason := "''"
+	reason, failover := "''", "false"
 	switch {
-	case version >= 170000:
+	case version >= failoverVersion:
+		failover = "failover"
 		reason = "coalesce(invalidation_reason, '')"
 	case version >= 160000:
 		reason = "CASE WHEN conflicting THEN 'recovery conflict' ELSE '' END"
 	}
 	rows, err := query(ctx, conn, `SELECT coalesce(plugin, ''), coalesce(database, ''), active, coalesce(active_pid, 0), coalesce(restart_lsn, '0/0'),
- coalesce(confirmed_flush_lsn, '0/0'), coalesce(wal_status, ''), `+reason+`, temporary, slot_type = 'physical' FROM pg_replication_slots WHERE slot_name = `+quoteLiteral(name))
+ coalesce(confirmed_flush_lsn, '0/0'), coalesce(wal_status, ''), `+reason+`, temporary, slot_type = 'physical', `+failover+` FROM pg_replication_slots WHERE slot_name = `+quoteLiteral(name))
 	if err != nil {
 		return nil, fmt.Errorf("read slot %s: %w", name, err)
 	}
@@ -48,7 +52,7 @@ func readSlot(ctx context.Context, conn *pgconn.PgConn, name string, version int
 	r := rows[0]
 	s := &slot{
 		plugin: string(r[0]), database: string(r[1]), active: isTrue(r[2]), status: string(r[6]), reason: string(r[7]),
-		temporary: isTrue(r[8]), physical: isTrue(r[9]),
+		temporary: isTrue(r[8]), physical: isTrue(r[9]), failover: isTrue(r[10]),
 	}
 	s.activePID, _ = strconv.Atoi(string(r[3]))
 	if s.restart, err = parseLSN(string(r[4])); err != nil {
@@ -158,7 +162,7 @@ func (c *Config) createSlot(ctx context.Context, conn *pgconn.PgConn, name strin
 	}
 	sql += " LOGICAL " + plugin
 	switch {
-	case version >= 170000 && c.Failover && !temporary:
+	case version >= failoverVersion && c.Failover && !temporary:
 		sql += " (SNAPSHOT 'export', FAILOVER)"
 	case version >= 150000:
 		sql += " (SNAPSHOT 'export')"

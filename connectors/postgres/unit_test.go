@@ -294,6 +294,8 @@ func TestFindings(t *testing.T) {
 		"slots":       {func(in *inspection, _ *Config) { in.slotsUsed = 10 }, "ALTER SYSTEM SET max_replication_slots = 14"},
 		"senders":     {func(in *inspection, _ *Config) { in.sendersUsed = 10 }, "ALTER SYSTEM SET max_wal_senders = 14"},
 		"keep size":   {func(in *inspection, _ *Config) { in.settings["max_slot_wal_keep_size"] = "100" }, "max_slot_wal_keep_size = -1"},
+		"idle slots":  {func(in *inspection, _ *Config) { in.settings["idle_replication_slot_timeout"] = "60" }, "idle_replication_slot_timeout = 0"},
+		"failover":    {func(_ *inspection, c *Config) { c.Failover = true }, "remove slot.failover"},
 		"timeout":     {func(in *inspection, _ *Config) { in.settings["wal_sender_timeout"] = "1000" }, "wal_sender_timeout = '60s'"},
 		"encoding":    {func(in *inspection, _ *Config) { in.settings["server_encoding"] = "SQL_ASCII" }, "UTF8"},
 		"no tables":   {func(in *inspection, _ *Config) { in.tables = nil }, "table.include.list"},
