@@ -46,7 +46,7 @@ func ConnectorProperties() []Property {
 		{"skipped.operations", "t", "Kinds of changes not to capture: c, u, d, t, or none."},
 		{"provide.transaction.metadata", "false", "Add a transaction block to each event, and BEGIN records to the transaction topic."},
 		{"decimal.handling.mode", "precise", "precise, double or string."},
-		{"time.precision.mode", "adaptive", "How dates and times are written."},
+		{"time.precision.mode", "adaptive", "adaptive, adaptive_time_microseconds, microseconds, isostring, or connect (milliseconds: loses digits)."},
 		{"interval.handling.mode", "string", "string loses nothing; numeric is Debezium's default."},
 		{"binary.handling.mode", "bytes", "bytes, base64, base64-url-safe or hex."},
 		{"hstore.handling.mode", "json", "json or map."},
@@ -62,7 +62,7 @@ func SinkProperties() []Property {
 	return []Property{
 		{"dsn", "", "Connection string of the target, postgres://user:password@host:port/database. Required."},
 		{"target.schema", "the source's", "Schema of all tables in the target."},
-		{"table.map", "", "Tables of another name: source.table:target.table, ..."},
+		{"table.map", "", "Tables of another name: schema.table:schema.table, ..., the source's first."},
 		{"schema.evolution", "basic", "basic: create missing tables, columns, enum types and enum labels; none: stop with the SQL that is needed."},
 		{"truncate.enabled", "true", "Apply truncates; false: stop at one."},
 		{"offsets.schema", "rowtrail", "Schema of the tables that hold the sink's offsets in the target."},
