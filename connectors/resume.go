@@ -102,15 +102,3 @@ func (w *Writer) lastResume(ctx context.Context, from, end int64) ([]byte, error
 		}
 	}
 }
-
-// pause waits, or less when ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}

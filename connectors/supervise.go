@@ -28,11 +28,7 @@ func Supervise(ctx context.Context, logger *slog.Logger, t *Tracker, run func(co
 		began := time.Now()
 		t.SetState(StateStarting, nil)
 		err := run(ctx)
-		if ctx.Err() != nil {
-			t.SetState(StateStopped, nil)
-			return nil
-		}
-		if err == nil { // the source has nothing more to give (snapshot.mode initial_only)
+		if err == nil || ctx.Err() != nil { // without an error the source has nothing more to give (snapshot.mode initial_only)
 			t.SetState(StateStopped, nil)
 			return nil
 		}
@@ -45,16 +41,24 @@ func Supervise(ctx context.Context, logger *slog.Logger, t *Tracker, run func(co
 			wait = backoffFirst
 		}
 		t.SetState(StateRetrying, err)
-		pause := wait + rand.N(wait/2)
-		logger.Warn("connector retries", "error", err, "after", pause.Round(time.Millisecond))
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		after := wait + rand.N(wait/2)
+		logger.Warn("connector retries", "error", err, "after", after.Round(time.Millisecond))
+		if pause(ctx, after) != nil {
 			t.SetState(StateStopped, nil)
 			return nil
-		case <-timer.C:
 		}
 		wait = min(2*wait, backoffMax)
+	}
+}
+
+// pause waits, or less when ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync"
 
@@ -14,6 +15,9 @@ import (
 
 // clientDefaultMaxBytes is the batch size that every broker takes by default.
 const clientDefaultMaxBytes = 1000012
+
+// minRecordBytes is the least limit of a topic that the client can work with.
+const minRecordBytes = 1024
 
 // TopicOptions are topic.creation.default.*.
 type TopicOptions struct {
@@ -35,14 +39,15 @@ const (
 // topics remembers the topics that exist.
 type topics struct {
 	admin *kadm.Client
+	log   *slog.Logger
 	opts  TopicOptions
 	mu    sync.Mutex
 	known map[string]int32
 	limit sync.Map // topic name to int32
 }
 
-func newTopics(admin *kadm.Client, opts TopicOptions) *topics {
-	return &topics{admin: admin, opts: opts, known: map[string]int32{}}
+func newTopics(admin *kadm.Client, logger *slog.Logger, opts TopicOptions) *topics {
+	return &topics{admin: admin, log: logger, opts: opts, known: map[string]int32{}}
 }
 
 // maxBytes is the largest batch that a topic takes.
@@ -79,7 +84,9 @@ func (t *topics) ensure(ctx context.Context, name string, kind TopicKind) (int32
 			Remedy:  "choose another topic.prefix, or delete the topic (that resets the connector)",
 		}
 	}
-	t.readLimit(ctx, name)
+	if err := t.readLimit(ctx, name); err != nil {
+		t.log.Warn("the topic's max.message.bytes is not known: its batches are kept below the client's default", "topic", name, "error", err)
+	}
 	t.known[name] = n
 	return n, nil
 }
@@ -137,23 +144,29 @@ func (t *topics) awaitPartitions(ctx context.Context, name string) (int32, error
 }
 
 // readLimit learns how large a record may be; without the right to ask, the client's default stands.
-func (t *topics) readLimit(ctx context.Context, name string) {
+func (t *topics) readLimit(ctx context.Context, name string) error {
 	configs, err := t.admin.DescribeTopicConfigs(ctx, name)
 	if err != nil {
-		return
+		return err
 	}
 	rc, err := configs.On(name, nil)
-	if err != nil || rc.Err != nil {
-		return
+	if err != nil {
+		return err
+	}
+	if rc.Err != nil {
+		return rc.Err
 	}
 	for _, c := range rc.Configs {
 		if c.Key != "max.message.bytes" || c.Value == nil {
 			continue
 		}
-		if n, err := strconv.ParseInt(*c.Value, 10, 32); err == nil && n > 1024 {
-			t.limit.Store(name, int32(min(n, maxRecordBytes)))
+		n, err := strconv.ParseInt(*c.Value, 10, 32)
+		if err != nil {
+			return fmt.Errorf("read max.message.bytes: %w", err)
 		}
+		t.limit.Store(name, int32(min(max(n, minRecordBytes), maxRecordBytes)))
 	}
+	return nil
 }
 
 // partitioner is the Java client's for records with a key. Without one the record's own partition counts: keyless tables

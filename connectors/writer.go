@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -19,27 +18,14 @@ const (
 	queueBatches = 16
 	// heldBytes bounds all batches that are not yet acknowledged, being filled ones included.
 	heldBytes = 32 << 20
-	// bufferedBytes bounds what the Kafka client holds.
-	bufferedBytes = 16 << 20
 	// commitBytes and commitAge end a log transaction under load at the next mark.
-	commitBytes = 16 << 20
-	commitAge   = 100 * time.Millisecond
-	// linger lets batches grow under load; a commit flushes and so does not wait for it.
-	linger = 5 * time.Millisecond
-	// maxRecordBytes is the largest record batch, and the max.message.bytes of topics that are created here.
-	maxRecordBytes = 16 << 20
-	abortTimeout   = 3 * time.Second
-	metadataMinAge = 50 * time.Millisecond
+	commitBytes  = 16 << 20
+	commitAge    = 100 * time.Millisecond
+	abortTimeout = 3 * time.Second
 )
 
 // errWriterStopped is what a source gets when the writer has ended; the writer's own error is the cause.
 var errWriterStopped = errors.New("log writer stopped")
-
-// transactionTimeouts are asked for in turn: a transaction may have to stay open for as long as one table is loaded or one
-// source transaction is read, but brokers cap it (15 minutes by default in Apache Kafka).
-func transactionTimeouts() []time.Duration {
-	return []time.Duration{24 * time.Hour, time.Hour, 15 * time.Minute}
-}
 
 // Deps is what a connector is given.
 type Deps struct {
@@ -112,7 +98,7 @@ func OpenWriter(ctx context.Context, deps Deps, opts WriterOptions) (*Writer, er
 		return nil, fmt.Errorf("open log client: %w", err)
 	}
 	w.plain, w.admin = plain, kadm.NewClient(plain)
-	w.topics = newTopics(w.admin, opts.Topics)
+	w.topics = newTopics(w.admin, deps.Logger, opts.Topics)
 	if err := w.openProducer(ctx, deps); err != nil {
 		w.Close()
 		return nil, err
@@ -122,53 +108,6 @@ func OpenWriter(ctx context.Context, deps Deps, opts WriterOptions) (*Writer, er
 		return nil, err
 	}
 	return w, nil
-}
-
-// openProducer asks for the longest transaction timeout that the log allows.
-func (w *Writer) openProducer(ctx context.Context, deps Deps) error {
-	timeouts := transactionTimeouts()
-	for i, timeout := range timeouts {
-		client, err := kgo.NewClient(append(append([]kgo.Opt{}, deps.Client...),
-			kgo.ClientID("rowtrail-connector-"+w.opts.Name),
-			kgo.TransactionalID("rowtrail-connector-"+w.opts.Name),
-			kgo.TransactionTimeout(timeout),
-			kgo.RequiredAcks(kgo.AllISRAcks()),
-			kgo.RecordPartitioner(partitioner{}),
-			kgo.ProducerBatchCompression(codec(w.opts.Compression)),
-			kgo.ProducerBatchMaxBytesFn(w.topics.maxBytes),
-			kgo.ProducerLinger(linger),
-			kgo.MetadataMinAge(metadataMinAge), // a topic that was just created is known soon
-			kgo.MaxBufferedRecords(1<<20),
-			kgo.MaxBufferedBytes(bufferedBytes),
-		)...)
-		if err != nil {
-			return fmt.Errorf("open log producer: %w", err)
-		}
-		_, _, err = client.ProducerID(ctx)
-		if err == nil {
-			w.client, w.timeout = client, timeout
-			return nil
-		}
-		client.Close()
-		if errors.Is(err, kerr.InvalidTransactionTimeout) && i+1 < len(timeouts) {
-			continue
-		}
-		return fmt.Errorf("fence former instance of connector %s in the log: %w", w.opts.Name, err)
-	}
-	return nil
-}
-
-func codec(name string) kgo.CompressionCodec {
-	switch name {
-	case "none":
-		return kgo.NoCompression()
-	case "snappy":
-		return kgo.SnappyCompression()
-	case "lz4":
-		return kgo.Lz4Compression()
-	default: // about the CPU of the others, and a third of their bytes to replicate and store
-		return kgo.ZstdCompression().WithLevel(1)
-	}
 }
 
 // Close ends the clients. An open log transaction that was not aborted is aborted by the next OpenWriter.
@@ -411,32 +350,11 @@ func (w *Writer) abort() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), abortTimeout)
 	defer cancel()
-	if err := w.client.AbortBufferedRecords(ctx); err != nil {
-		return
+	err := w.client.AbortBufferedRecords(ctx)
+	if err == nil {
+		err = w.client.EndTransaction(ctx, kgo.TryAbort)
 	}
-	if err := w.client.EndTransaction(ctx, kgo.TryAbort); err != nil {
+	if err != nil {
 		w.log.Debug("log transaction left to the next run", "error", err)
 	}
-}
-
-// explain turns errors that a restart does not heal into a Fault.
-func (w *Writer) explain(err error) error {
-	fenced := errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.TransactionalIDAuthorizationFailed)
-	switch {
-	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed), errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return &Fault{Problem: "the log refuses connector " + w.opts.Name, Err: err, Remedy: "allow its principal to write to " + w.opts.Prefix + ".* and to use transactional id rowtrail-connector-" + w.opts.Name}
-	case fenced && time.Since(w.since) < w.timeout:
-		return &Fault{Problem: "another instance of connector " + w.opts.Name + " took over and fenced this one", Err: err, Remedy: "run the connector in one place only, or give this one another name"}
-	}
-	return err
-}
-
-func produceError(r *kgo.Record, err error) error {
-	if errors.Is(err, kerr.MessageTooLarge) {
-		return &Fault{
-			Problem: fmt.Sprintf("a record of %d bytes is too large for topic %s", len(r.Key)+len(r.Value), r.Topic), Err: err,
-			Remedy: fmt.Sprintf("raise max.message.bytes of topic %s and restart the connector, or leave the column out with column.exclude.list", r.Topic),
-		}
-	}
-	return fmt.Errorf("write to topic %s: %w", r.Topic, err)
 }

@@ -63,6 +63,18 @@ func (h *harness) run() *harness {
 	return h
 }
 
+// ends waits for the writer's error.
+func (h *harness) ends() error {
+	h.t.Helper()
+	select {
+	case err := <-h.done:
+		return err
+	case <-time.After(10 * time.Second):
+		h.t.Fatal("the writer goes on")
+		return nil
+	}
+}
+
 func (h *harness) stop() {
 	h.cancel()
 	h.w.Close()
@@ -214,13 +226,8 @@ func TestFencedInstanceStops(t *testing.T) {
 		t.Fatalf("%q, %v", v, err)
 	}
 	old.send(1, 2)
-	select {
-	case err := <-old.done:
-		if !IsFault(err) || !strings.Contains(err.Error(), "took over") {
-			t.Fatal(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("a fenced writer goes on")
+	if err := old.ends(); !IsFault(err) || !strings.Contains(err.Error(), "took over") {
+		t.Fatal(err)
 	}
 	if got := fresh.values("p.data"); len(got) != 1 {
 		t.Fatalf("a fenced writer wrote: %v", got)
@@ -249,16 +256,27 @@ func TestProduceErrorAborts(t *testing.T) {
 		return resp, nil, true
 	})
 	h.send(1, 2)
-	select {
-	case err := <-h.done:
-		if !IsFault(err) || !errors.Is(err, kerr.TopicAuthorizationFailed) {
-			t.Fatal(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("the writer goes on")
+	if err := h.ends(); !IsFault(err) || !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Fatal(err)
 	}
 	if got := h.values("p.data"); len(got) != 1 {
 		t.Fatalf("%v", got)
+	}
+}
+
+// sendValue sends one record with a mark.
+func (h *harness) sendValue(value string) {
+	h.t.Helper()
+	b, err := h.w.NewBatch(context.Background())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	buf := append(b.Buf(), value...)
+	b.Keep(buf)
+	b.Record("p.data", 0, []byte("k"), buf, time.Now())
+	b.Mark(Mark{Confirm: 1})
+	if err := h.w.Send(context.Background(), b); err != nil {
+		h.t.Fatal(err)
 	}
 }
 
@@ -266,17 +284,8 @@ func TestRecordTooLarge(t *testing.T) {
 	_, deps := newCluster(t)
 	h := open(t, deps, "c").run()
 	h.ensure("p.data")
-	b, err := h.w.NewBatch(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	big := []byte(strings.Repeat("x", maxRecordBytes+1))
-	b.Record("p.data", 0, []byte("k"), big, time.Now())
-	b.Mark(Mark{Confirm: 1})
-	if err := h.w.Send(context.Background(), b); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-h.done; !IsFault(err) || !strings.Contains(err.Error(), "max.message.bytes of topic p.data") {
+	h.sendValue(strings.Repeat("x", maxRecordBytes+1))
+	if err := h.ends(); !IsFault(err) || !strings.Contains(err.Error(), "max.message.bytes of topic p.data") {
 		t.Fatal(err)
 	}
 }
@@ -285,17 +294,7 @@ func TestLargeRecordFits(t *testing.T) {
 	_, deps := newCluster(t)
 	h := open(t, deps, "c").run()
 	h.ensure("p.data")
-	b, err := h.w.NewBatch(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	buf := append(b.Buf(), strings.Repeat("x", 5<<20)...)
-	b.Keep(buf)
-	b.Record("p.data", 0, []byte("k"), buf, time.Now())
-	b.Mark(Mark{Confirm: 1})
-	if err := h.w.Send(context.Background(), b); err != nil {
-		t.Fatal(err)
-	}
+	h.sendValue(strings.Repeat("x", 5<<20))
 	h.committed(1)
 }
 
@@ -319,7 +318,7 @@ func TestSinglePartitionTopics(t *testing.T) {
 	_, deps := newCluster(t)
 	h := open(t, deps, "c")
 	h.ensure("p.wide")
-	w2 := newTopics(h.w.admin, TopicOptions{Partitions: -1, Replication: -1})
+	w2 := newTopics(h.w.admin, deps.Logger, TopicOptions{Partitions: -1, Replication: -1})
 	if _, err := w2.ensure(context.Background(), "p.wide", TopicSingle); !IsFault(err) {
 		t.Fatal(err)
 	}

@@ -34,17 +34,22 @@ func (s *stream) insert(ctx context.Context, b []byte) error {
 	if r == nil || err != nil {
 		return err
 	}
-	if kind := in.uint8(); kind != 'N' {
-		return malformed(fmt.Errorf("insert with %q instead of a new row", kind))
-	}
-	if err := parseTuple(&in, r.pick, r.row, nil); err != nil {
-		return malformed(err)
-	}
-	if err := in.done(); err != nil {
-		return malformed(err)
+	if err := r.readNew(&in, in.uint8()); err != nil {
+		return malformed(fmt.Errorf("insert: %w", err))
 	}
 	s.next(r)
 	return s.change(r, event.OpCreate, nil, r.row, r.row, r.absentColumns())
+}
+
+// readNew reads the new row, which ends its message.
+func (r *relation) readNew(in *reader, kind byte) error {
+	if kind != 'N' {
+		return fmt.Errorf("%q instead of a new row", kind)
+	}
+	if err := parseTuple(in, r.pick, r.row, nil); err != nil {
+		return err
+	}
+	return in.done()
 }
 
 func (s *stream) update(ctx context.Context, b []byte) error {
@@ -61,14 +66,8 @@ func (s *stream) update(ctx context.Context, b []byte) error {
 	if before {
 		kind = in.uint8()
 	}
-	if kind != 'N' {
-		return malformed(fmt.Errorf("update with %q instead of a new row", kind))
-	}
-	if err := parseTuple(&in, r.pick, r.row, nil); err != nil {
-		return malformed(err)
-	}
-	if err := in.done(); err != nil {
-		return malformed(err)
+	if err := r.readNew(&in, kind); err != nil {
+		return malformed(fmt.Errorf("update: %w", err))
 	}
 	if !before {
 		s.next(r)

@@ -104,21 +104,11 @@ func (c *Config) property(names ...string) string {
 // connectCause picks the attempt that tells most. pgconn tries every address, and with sslmode prefer each twice: an answer
 // of the server counts more than a connection that did not come about, and a second attempt more than a refused TLS.
 func connectCause(err error) error {
-	var attempts []error
-	var collect func(error)
-	collect = func(err error) {
-		switch e := err.(type) {
-		case interface{ Unwrap() []error }:
-			for _, one := range e.Unwrap() {
-				collect(one)
-			}
-		case *pgconn.ConnectError:
-			collect(e.Unwrap())
-		default:
-			attempts = append(attempts, err)
-		}
+	attempts := []error{err}
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		attempts = joined.Unwrap()
 	}
-	collect(err)
 	best := attempts[0]
 	for _, a := range attempts {
 		var pg *pgconn.PgError

@@ -331,12 +331,12 @@ func (r *run) appendResume(dst []byte, m connectors.Mark) []byte {
 	if state, ok := m.Resume.(*resume); ok {
 		return state.append(dst)
 	}
-	loaded, _ := m.Resume.(loads)
+	loads, _ := m.Resume.(*encodedLoads)
 	state := resume{
-		server: r.identity.server, Slot: r.config.Slot, Complete: true, Loaded: loaded,
+		server: r.identity.server, Slot: r.config.Slot, Complete: true,
 		LSN: lsn(m.Confirm), Commit: lsn(m.Order), TimeUs: m.TimeUs,
 	}
-	return state.append(dst)
+	return state.appendWith(dst, loads)
 }
 
 func (r *run) onCommit(m connectors.Mark) {

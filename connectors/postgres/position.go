@@ -98,26 +98,45 @@ type resumeJSON struct {
 
 const resumeVersion = 1
 
-func (r *resume) append(dst []byte) []byte {
-	j := resumeJSON{
+func (r *resume) append(dst []byte) []byte { return r.appendWith(dst, encodeLoads(r.Loaded)) }
+
+// appendWith takes the loads as encoded: with many tables they are the most of it, and the same in every commit of a stream.
+func (r *resume) appendWith(dst []byte, e *encodedLoads) []byte {
+	head, err := json.Marshal(resumeJSON{
 		Version: resumeVersion, System: r.System, Timeline: r.Timeline, Database: r.Database, Slot: r.Slot,
 		LSN: r.LSN, Commit: r.Commit, TimeUs: r.TimeUs, Complete: r.Complete,
-	}
-	if len(r.Loaded) > 0 {
-		j.Loads = map[string]map[string]uint32{}
-		for name, t := range r.Loaded {
-			at := t.at.String()
-			if j.Loads[at] == nil {
-				j.Loads[at] = map[string]uint32{}
-			}
-			j.Loads[at][name] = t.oid
-		}
-	}
-	b, err := json.Marshal(j)
+	})
 	if err != nil { // plain data marshals; an invalid UTF-8 name is replaced, never refused
 		return dst
 	}
-	return append(dst, b...)
+	dst = append(dst, head...)
+	if len(e.json) == 0 {
+		return dst
+	}
+	dst = append(dst[:len(dst)-1], `,"loads":`...)
+	return append(append(dst, e.json...), '}')
+}
+
+// encodedLoads is the JSON of loads, made once for a stream.
+type encodedLoads struct{ json []byte }
+
+func encodeLoads(l loads) *encodedLoads {
+	if len(l) == 0 {
+		return &encodedLoads{}
+	}
+	points := map[string]map[string]uint32{}
+	for name, t := range l {
+		at := t.at.String()
+		if points[at] == nil {
+			points[at] = map[string]uint32{}
+		}
+		points[at][name] = t.oid
+	}
+	b, err := json.Marshal(points)
+	if err != nil { // as above
+		return &encodedLoads{}
+	}
+	return &encodedLoads{json: b}
 }
 
 // errNewerResume is a resume point of a version that this build does not know.

@@ -24,8 +24,9 @@ type stream struct {
 	side      *sideConn // catalog lookups
 	relations map[uint32]*relation
 	loaded    loads
-	needLoad  bool // a captured table must be in loaded
-	resume    lsn  // transactions that committed before it are in the log
+	encoded   *encodedLoads // of loaded, for marks
+	needLoad  bool          // a captured table must be in loaded
+	resume    lsn           // transactions that committed before it are in the log
 
 	// The open source transaction.
 	open     bool

@@ -37,7 +37,7 @@ func (r *run) streaming(ctx context.Context, conn *pgconn.PgConn, fr *frames) er
 	in := newReceiver(raw.Conn, fr, interval, fb.poke)
 	s := &stream{
 		emitter: emitter{config: r.config, writer: r.writer, known: &r.known}, side: r.side, relations: map[uint32]*relation{},
-		loaded: r.resume.Loaded, needLoad: r.config.Snapshot != SnapshotNoData, resume: r.resume.LSN,
+		loaded: r.resume.Loaded, encoded: encodeLoads(r.resume.Loaded), needLoad: r.config.Snapshot != SnapshotNoData, resume: r.resume.LSN,
 		previous: r.resume.Commit, marked: r.resume.LSN, markedAt: time.Now(), idleEvery: interval, committed: r.committedEvents,
 	}
 	if r.loader != nil {

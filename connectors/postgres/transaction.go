@@ -62,7 +62,7 @@ func (s *stream) commitTransaction(ctx context.Context, b []byte) error {
 func (s *stream) mark(confirm lsn, timeUs int64, force bool) {
 	s.batch.Mark(connectors.Mark{
 		Order: uint64(s.previous), Confirm: uint64(confirm), TimeUs: timeUs, Events: s.events, Txs: s.txs,
-		Resume: s.loaded, Force: force,
+		Resume: s.encoded, Force: force,
 	})
 	s.marked, s.markedAt = confirm, s.now
 }
