@@ -13,7 +13,8 @@ func (n *Node) reconcileLoop(ctx context.Context) {
 	for {
 		changed := n.CatalogChanged()
 		if err := n.reconcile(ctx); err != nil && ctx.Err() == nil {
-			n.opts.Logger.Error("a replica could not be opened; its partition is offline here until restart", "error", err)
+			n.opts.Logger.Error("a replica could not be opened; its partition is offline until it is mended and the node restarted: restore the data directory "+
+				"from a backup, or delete the topic", "error", err)
 		}
 		select {
 		case <-changed:

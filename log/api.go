@@ -104,6 +104,7 @@ var (
 	ErrClosed               = errors.New("closed")
 	ErrLocked               = errors.New("data directory is in use")
 	ErrFormat               = errors.New("data directory has another format")
+	ErrDamaged              = errors.New("data directory is damaged")
 	ErrCompacted            = errors.New("raft entry is below the first index")
 	ErrUnavailable          = errors.New("raft entry is above the last index")
 )

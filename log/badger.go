@@ -42,6 +42,7 @@ func badgerOptions(dir string, logger badger.Logger) badger.Options {
 		WithNumCompactors(2).
 		WithBlockCacheSize(blockCacheSize).
 		WithIndexCacheSize(indexCacheSize).
+		WithChecksumVerificationMode(options.OnBlockRead).
 		WithMetricsEnabled(false)
 }
 
@@ -49,11 +50,18 @@ func badgerOptions(dir string, logger badger.Logger) badger.Options {
 // so the store has to listen.
 const syncFailure = "while curlf sync"
 
+// collectionChosen is what Badger logs once a collection has chosen a value-log file.
+const collectionChosen = "Found value log max discard fid"
+
 // badgerLogger passes on what Badger logs and stops the store on a failed sync. Badger calls it from the goroutine that
 // does the work.
 type badgerLogger struct {
 	log   *slog.Logger
 	fatal func(error)
+	// collecting is called with the number of the value-log file that a garbage collection has chosen, before it touches
+	// anything. An error is thrown through Badger, as a panic, to whoever asked for the collection: there is no other way
+	// to stop one, and at this place Badger holds nothing that is not released on the way.
+	collecting func(fid uint32) error
 }
 
 // Errorf implements badger.Logger.
@@ -71,16 +79,26 @@ var cacheAdvice = []string{"Block cache might be too small", "Index cache might 
 
 // Warningf implements badger.Logger.
 func (l *badgerLogger) Warningf(format string, args ...any) {
+	msg := strings.TrimSpace(fmt.Sprintf(format, args...))
 	for _, s := range cacheAdvice {
-		if strings.HasPrefix(strings.TrimSpace(format), s) {
+		if strings.Contains(msg, s) {
 			return
 		}
 	}
-	l.log.Warn("storage engine", "message", strings.TrimSpace(fmt.Sprintf(format, args...)))
+	l.log.Warn("storage engine", "message", msg)
 }
 
 // Infof implements badger.Logger.
-func (l *badgerLogger) Infof(string, ...any) {}
+func (l *badgerLogger) Infof(format string, args ...any) {
+	if !strings.HasPrefix(format, collectionChosen) || len(args) == 0 || l.collecting == nil {
+		return
+	}
+	if fid, ok := args[0].(uint32); ok {
+		if err := l.collecting(fid); err != nil {
+			panic(err)
+		}
+	}
+}
 
 // Debugf implements badger.Logger.
 func (l *badgerLogger) Debugf(string, ...any) {}

@@ -59,6 +59,15 @@
 // entries follow in portions and the intent goes last. A restart finds the intent and goes on. Before the intent is durable
 // a crash brings the whole group back, and its owner drops it again.
 //
+// Damage: what changes on disk after it was written is not a crash, and is never passed on. A batch is read from disk
+// only if its checksum is right and its header says what its key says; a read that meets a gap ends before it. Tables and the
+// manifest are verified as a whole on opening, since Badger deletes what a shortened manifest does not name. Badger reads a
+// value-log file up to the first wrong checksum: the newest one it cuts there on opening, an older one its garbage collection
+// removes. So intact values behind the cut are written again when their keys are there, which a power failure's
+// leftovers have not, and a file with retained records behind a damaged one is not collected. A partition that
+// cannot be opened keeps no other from it. Not verified is the order of a memtable's log: it is cut at the first
+// damage, as after a crash.
+//
 // Format and lock: the FORMAT file is written to the side, synced and renamed before the first database file exists, so a
 // directory without it is empty. The lock is the kernel's (flock) and ends with the process.
 //

@@ -40,6 +40,8 @@ type keeper struct {
 	rolled time.Time
 	closed map[GroupID]int64 // sizes of groups that are not open
 	swept  int64             // collections when last swept
+	// damaged is the last damage that was reported.
+	damaged string
 }
 
 // newKeeper returns a keeper that its owner runs.
@@ -136,11 +138,19 @@ func (k *keeper) collect(now time.Time) {
 		return
 	}
 	for {
-		err := k.s.db.RunValueLogGC(gcRatio)
-		if err != nil {
-			if !errors.Is(err, badger.ErrNoRewrite) {
-				k.s.log.Warn("value log garbage collection", "error", err)
+		err := k.s.collectFile()
+		switch {
+		case errors.Is(err, badger.ErrNoRewrite):
+			return
+		case errors.Is(err, errDamagedFile):
+			if k.damaged != err.Error() {
+				k.damaged = err.Error()
+				k.s.log.Error("garbage collection stopped", "error", err)
 			}
+			k.until = time.Time{}
+			return
+		case err != nil:
+			k.s.log.Warn("value log garbage collection", "error", err)
 			return
 		}
 		k.s.stats.collections.Add(1)
@@ -152,6 +162,23 @@ func (k *keeper) collect(now time.Time) {
 		default:
 		}
 	}
+}
+
+// collectFile has Badger rewrite the value-log file with most garbage.
+func (s *Store) collectFile() (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case error:
+			if !errors.Is(r, errDamagedFile) {
+				panic(r)
+			}
+			err = r
+		default:
+			panic(r)
+		}
+	}()
+	return s.db.RunValueLogGC(gcRatio)
 }
 
 // spacePad holds the filler of rollMemTable. Each transaction overwrites the one before.

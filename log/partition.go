@@ -24,6 +24,7 @@ type Partition struct {
 	recent  recent
 	hints   readHints
 	changed chan struct{} // nil: nobody waits
+	damaged sync.Once     // the first damage is logged
 	closed  bool
 
 	// Housekeeping that the next Commit carries.

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -78,7 +79,14 @@ func (p *Partition) Read(offset int64, maxBytes int, minOne bool, iso Isolation)
 	lo, hi := p.fold.index.bracket(offset, p.fold.applied)
 	lo = max(lo, p.fold.horizon.first)
 	p.mu.RUnlock()
-	return res, p.readStored(&res, offset, end, lo, hi, maxBytes, minOne, iso)
+	err := p.readStored(&res, offset, end, lo, hi, maxBytes, minOne, iso)
+	if errors.Is(err, ErrCorrupt) {
+		p.damaged.Do(func() {
+			p.store.log.Error("stored records are damaged and are not served; restore the data directory from a backup, or "+
+				"have readers go on behind them", "group", p.id, "offset", offset, "error", err)
+		})
+	}
+	return res, err
 }
 
 // readRecent copies batches from memory, in one allocation.
@@ -121,6 +129,7 @@ func (p *Partition) readStored(
 		lo, hinted = index, true
 	}
 	var found storedRange
+	missing := true
 	err := p.store.view(func(txn *badger.Txn) error {
 		it := newLogIterator(txn, p.id)
 		defer it.close()
@@ -130,6 +139,9 @@ func (p *Partition) readStored(
 		ok, err := it.find(offset, lo, hi)
 		if err != nil || !ok {
 			return err
+		}
+		if missing = it.meta.base > offset; missing {
+			return nil
 		}
 		if found, err = it.measure(end, maxBytes, minOne); err != nil || found.size == 0 {
 			return err
@@ -146,6 +158,9 @@ func (p *Partition) readStored(
 		// Retention passed by, and with it went what tells aborted from committed data.
 		res.Batches, res.Marks = nil, p.marksLocked()
 		return fmt.Errorf("read %d: %w: the log starts at %d now", offset, ErrOffsetOutOfRange, res.Marks.LogStart)
+	}
+	if missing {
+		return fmt.Errorf("read group %d: %w: the entry with offset %d is missing", p.id, ErrCorrupt, offset)
 	}
 	if found.size == 0 {
 		return nil
@@ -168,8 +183,13 @@ type storedRange struct {
 func (l *logIterator) measure(end int64, maxBytes int, minOne bool) (storedRange, error) {
 	var r storedRange
 	ok, err := true, error(nil)
+	index, next := l.meta.index, l.meta.base
 	for ; ok && err == nil && l.meta.base < end; ok, err = l.next() {
 		m := &l.meta
+		if m.index != index || m.base != next {
+			break // Invariant 2
+		}
+		index, next = m.index+1, m.next()
 		if m.typ != EntryBatch {
 			continue
 		}

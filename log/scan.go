@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/rowtrail/rowtrail/log/record"
 )
 
 // logIterator walks one group's log keys in index order. Values are read only where asked for.
@@ -43,12 +45,38 @@ func (l *logIterator) current() (bool, error) {
 }
 
 func (l *logIterator) value(f func([]byte) error) error {
-	return l.it.Item().Value(func(b []byte) error {
-		if len(b) != int(l.meta.size) {
-			return fmt.Errorf("%w: entry %d has %d bytes, its key says %d", ErrCorrupt, l.meta.index, len(b), l.meta.size)
+	m := &l.meta
+	called := false
+	err := l.it.Item().Value(func(b []byte) error {
+		called = true
+		if len(b) != int(m.size) {
+			return fmt.Errorf("%w: entry %d at offset %d has %d bytes, its key says %d", ErrCorrupt, m.index, m.base, len(b), m.size)
+		}
+		if err := m.check(b); err != nil {
+			return err
 		}
 		return f(b)
 	})
+	if err != nil && !called {
+		err = fmt.Errorf("%w: entry %d at offset %d is not readable: %w", ErrCorrupt, m.index, m.base, err)
+	}
+	return err
+}
+
+// check compares a stored batch with its key and its checksum. A batch with a changed byte is never passed on.
+func (m *entryMeta) check(b []byte) error {
+	if m.typ != EntryBatch {
+		return nil
+	}
+	h, err := record.Validate(b, record.Checks{AllowControl: true, AllowGaps: true})
+	if err == nil && (h.BaseOffset != m.base || h.LastOffsetDelta != m.lastDelta || h.LeaderEpoch != epochOf(m.term)) {
+		err = fmt.Errorf("%w: the header has offset %d, last delta %d and epoch %d, the key %d, %d and %d",
+			ErrCorrupt, h.BaseOffset, h.LastOffsetDelta, h.LeaderEpoch, m.base, m.lastDelta, epochOf(m.term))
+	}
+	if err != nil {
+		return fmt.Errorf("entry %d at offset %d: %w", m.index, m.base, err)
+	}
+	return nil
 }
 
 // linearFrom is how short a range of indexes must be for walking it to be cheaper than more seeks.

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -67,7 +68,7 @@ type StoreStats struct {
 	Slowed                                    time.Duration // commits held back in all, to let garbage collection keep up
 }
 
-// Open locks dir, checks its format and opens it. Errors wrap ErrLocked, ErrFormat.
+// Open locks dir, checks its format and opens it. Errors wrap ErrLocked, ErrFormat, ErrDamaged, ErrDiskFull.
 func Open(dir string, opts Options) (*Store, error) {
 	d, err := openDataDir(dir)
 	if err != nil {
@@ -93,16 +94,41 @@ func Open(dir string, opts Options) (*Store, error) {
 		err := fmt.Errorf("open log: %w: only %d MiB are free on the file system of %s", ErrDiskFull, s.space.free.Load()>>20, dir)
 		return nil, errors.Join(err, d.close())
 	}
-	s.db, err = badger.Open(badgerOptions(dir, &badgerLogger{log: s.log, fatal: s.fatal}))
-	if err != nil {
+	if err := s.openDatabase(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open log in %s: %w", dir, err), d.close())
 	}
-	if err := s.findGroups(); err != nil {
+	if err := errors.Join(s.restoreDamaged(), s.findGroups()); err != nil {
 		return nil, errors.Join(fmt.Errorf("open log in %s: %w", dir, err), s.db.Close(), d.close())
 	}
 	s.keeper = newKeeper(s)
 	go s.keeper.run()
 	return s, nil
+}
+
+// openDatabase opens Badger, or says in one line what is wrong with its files.
+func (s *Store) openDatabase() (err error) {
+	defer func() {
+		if r := recover(); r != nil { // how Badger reports some kinds of damage
+			err = fmt.Errorf("%w: the storage engine stopped: %v; restore the data directory from a backup", ErrDamaged, r)
+		}
+	}()
+	if err := cmp.Or(s.dir.checkManifest(), s.dir.checkTables(), s.dir.keepDamaged()); err != nil {
+		return err
+	}
+	onFatal := s.onFatal
+	s.onFatal = nil // what goes wrong until here is the caller's error
+	s.db, err = badger.Open(badgerOptions(s.dir.path, &badgerLogger{log: s.log, fatal: s.fatal, collecting: s.checkFile}))
+	if err != nil {
+		if failure := s.failure(); failure != nil {
+			return failure
+		}
+		return fmt.Errorf("%w: %w; restore the data directory from a backup", ErrDamaged, err)
+	}
+	if err := s.failure(); err != nil {
+		return errors.Join(err, s.db.Close())
+	}
+	s.onFatal = onFatal
+	return nil
 }
 
 // Close writes checkpoints of all open partitions and closes the database.

@@ -1,0 +1,158 @@
+package log
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/fb"
+	"github.com/dgraph-io/badger/v4/pb"
+	"github.com/dgraph-io/badger/v4/table"
+	"github.com/dgraph-io/badger/v4/y"
+	"google.golang.org/protobuf/proto"
+)
+
+// checkManifest refuses what Badger takes for a smaller database: it deletes the tables that the manifest does not name.
+func (d *dataDir) checkManifest() error {
+	tables, err := filepath.Glob(filepath.Join(d.path, "*.sst"))
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(d.path, badger.ManifestFilename)
+	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		if len(tables) > 0 {
+			return fmt.Errorf("%w: %s is missing beside %d tables; restore the data directory from a backup, or this file",
+				ErrDamaged, name, len(tables))
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	manifest, end, err := badger.ReplayManifestFile(f, 0, badgerOptions(d.path, &badgerLogger{}))
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w; restore the data directory from a backup, or this file", ErrDamaged, name, err)
+	}
+	for id := range manifest.Tables {
+		if path := table.NewFilename(id, d.path); !slices.Contains(tables, path) {
+			return fmt.Errorf("%w: table %s is missing; restore the data directory from a backup, or this file", ErrDamaged, path)
+		}
+	}
+	if end == info.Size() {
+		return nil
+	}
+	for _, t := range tables {
+		id, ok := table.ParseFileID(t)
+		if _, named := manifest.Tables[id]; ok && !named {
+			return fmt.Errorf("%w: %s ends in the middle of an entry at byte %d and does not name %s, which would be deleted; restore "+
+				"the data directory from a backup, or, if the machine lost its power at that moment, cut the file there",
+				ErrDamaged, name, end, filepath.Base(t))
+		}
+	}
+	return nil
+}
+
+// checkTables verifies every table file before Badger opens it: on damage Badger goes on without the table, or ends the
+// process with a stack trace. Tables hold keys and small values only, so they are few.
+func (d *dataDir) checkTables() error {
+	names, err := filepath.Glob(filepath.Join(d.path, "*.sst"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := checkTable(name); err != nil {
+			return fmt.Errorf("%w: table %s: %w; restore the data directory from a backup, or this file", ErrDamaged, name, err)
+		}
+	}
+	return nil
+}
+
+var errOverwritten = errors.New("it is cut or overwritten")
+
+func checkTable(name string) (err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() == 0 {
+		return errOverwritten
+	}
+	data, err := syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if recover() != nil { // the index's decoder does not check what it follows
+			err = errOverwritten
+		}
+		err = errors.Join(err, syscall.Munmap(data))
+	}()
+	return checkTableData(data)
+}
+
+// checkTableData reads a table from its end: the index, its length, its checksum, the checksum's length.
+func checkTableData(data []byte) error {
+	sum, rest, err := takeSized(data)
+	if err != nil {
+		return err
+	}
+	index, blocks, err := takeSized(rest)
+	if err != nil {
+		return err
+	}
+	if err := verify(index, sum); err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	root := fb.GetRootAsTableIndex(index, 0)
+	for i := range root.OffsetsLength() {
+		var at fb.BlockOffset
+		if !root.Offsets(&at, i) || uint64(at.Offset())+uint64(at.Len()) > uint64(len(blocks)) {
+			return errOverwritten
+		}
+		sum, block, err := takeSized(blocks[at.Offset():][:at.Len()])
+		if err == nil {
+			err = verify(block, sum)
+		}
+		if err != nil {
+			return fmt.Errorf("block at byte %d: %w", at.Offset(), err)
+		}
+	}
+	return nil
+}
+
+// takeSized takes from the end of b a field that its length follows.
+func takeSized(b []byte) (field, rest []byte, err error) {
+	if len(b) < 4 {
+		return nil, nil, errOverwritten
+	}
+	end := len(b) - 4
+	n := binary.BigEndian.Uint32(b[end:])
+	if n == 0 || uint64(n) > uint64(end) {
+		return nil, nil, errOverwritten
+	}
+	return b[end-int(n) : end], b[:end-int(n)], nil
+}
+
+func verify(b, sum []byte) error {
+	var want pb.Checksum
+	if err := proto.Unmarshal(sum, &want); err != nil {
+		return errOverwritten
+	}
+	return y.VerifyChecksum(b, &want)
+}
