@@ -13,12 +13,6 @@ import (
 // recordOverhead is what a buffered record costs beside its key and value.
 const recordOverhead = 320
 
-// Debezium's headers of the delete and the create that a key change becomes; each holds the other's key.
-const (
-	newKeyHeader = "__debezium.newkey"
-	oldKeyHeader = "__debezium.oldkey"
-)
-
 func positionOf(rec *kgo.Record) (pos event.Position, ok bool, err error) {
 	for i := range rec.Headers {
 		if rec.Headers[i].Key == event.PositionHeader {
@@ -105,14 +99,14 @@ func fill(ev *Event, e *entry, v *version) error {
 func fillMove(ev *Event, rec *kgo.Record, v *version) error {
 	for i := range rec.Headers {
 		h := &rec.Headers[i]
-		if h.Key != newKeyHeader && h.Key != oldKeyHeader {
+		if h.Key != event.NewKeyHeader && h.Key != event.OldKeyHeader {
 			continue
 		}
 		key, err := v.decoder.DecodeKey(h.Value)
 		if err != nil {
 			return fmt.Errorf("decode header %s: %w", h.Key, err)
 		}
-		if h.Key == newKeyHeader {
+		if h.Key == event.NewKeyHeader {
 			ev.NewKey = key.Clone()
 		} else {
 			ev.OldKey = key.Clone()

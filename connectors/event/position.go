@@ -9,6 +9,12 @@ import (
 // PositionHeader is the record header that carries Position on every change record and tombstone.
 const PositionHeader = "rowtrail.position"
 
+// Debezium's headers of the delete and the create that a key change becomes; each holds the other's key.
+const (
+	NewKeyHeader = "__debezium.newkey"
+	OldKeyHeader = "__debezium.oldkey"
+)
+
 // positionVersion is the first byte of a position. Readers of the fields up to CommitTime (snapshot views) rely on
 // version 1's layout: version, uvarint Commit, uvarint Order, uvarint CollectionOrder, varint CommitTime,
 // 8 bytes big-endian Schema, uvarint count of absent columns and the uvarint step to each from the one before.

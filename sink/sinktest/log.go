@@ -228,12 +228,12 @@ func (tx *Tx) Rekey(tab *Table, before, after event.Row) {
 	tx.Change(tab, event.OpDelete, before, nil)
 	for _, rec := range tx.records[n:] {
 		if rec.Value != nil {
-			rec.Headers = append(slices.Clip(rec.Headers), kgo.RecordHeader{Key: "__debezium.newkey", Value: newKey})
+			rec.Headers = append(slices.Clip(rec.Headers), kgo.RecordHeader{Key: event.NewKeyHeader, Value: newKey})
 		}
 	}
 	tx.Change(tab, event.OpCreate, nil, after)
 	rec := tx.records[len(tx.records)-1]
-	rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: "__debezium.oldkey", Value: oldKey})
+	rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: event.OldKeyHeader, Value: oldKey})
 }
 
 // Load adds an initial-load row.
