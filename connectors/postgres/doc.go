@@ -1,9 +1,10 @@
 // Package postgres is the Postgres source: initial load by COPY under an exported snapshot, then logical replication through
 // pgoutput, written into the log by connectors.Writer.
 //
-// Three goroutines share the stream. The receiver only reads the connection and hands over bounded chunks. The decoder turns
-// chunks into records. Feedback answers the server on its own clock, whatever the log does, and reports as flushed only
-// what is committed in the log (invariant 1).
+// Three goroutines share the stream. The receiver (receive.go) only reads the connection and hands over bounded chunks. The decoder
+// (stream.go, transaction.go, change.go) turns chunks into records. Feedback answers the server on its own clock, whatever the log
+// does, and reports as flushed only what is committed in the log (invariant 1), soon after each commit. Beside them, side.go
+// watches how far the source's WAL goes, for the lag.
 //
 // Position is the commit LSN and the order inside the transaction; never the LSN of a change, as those of interleaved
 // transactions overlap. A transaction is passed over only if its commit record lies before the resume point.
