@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dgraph-io/badger/v4"
+
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
@@ -245,5 +247,48 @@ func TestDamagedDirectory(t *testing.T) {
 			// A new partition is not held up.
 			appendAll(t, s, mustPartition(t, s, 3), batchOf(1000, 0))
 		})
+	}
+}
+
+// TestHalfWrittenTable: a table that a crash left half written, which the manifest does not name, is no damage.
+func TestHalfWrittenTable(t *testing.T) {
+	dir := fillDir(t, 50, 2000)
+	if err := os.WriteFile(filepath.Join(dir, "000099.sst"), make([]byte, 4096), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, dir, Options{})
+	defer s.Close()
+	if got := append(readable(t, s, 1), readable(t, s, 2)...); len(got) != 0 {
+		t.Errorf("offsets %v fail", got)
+	}
+}
+
+// TestDeletedRecordsStayDeleted: what DeleteRecordsBefore returned holds after a crash.
+func TestDeletedRecordsStayDeleted(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir, Options{})
+	p := mustPartition(t, s, 1)
+	for range 10 {
+		appendAll(t, s, p, batchOf(1000, 0))
+	}
+	syncs := s.Stats().Syncs
+	if start, err := p.DeleteRecordsBefore(7); err != nil || start != 7 {
+		t.Fatal(start, err)
+	}
+	if s.Stats().Syncs != syncs+1 {
+		t.Error("it returned before it was durable")
+	}
+	var h horizon
+	if err := s.view(func(txn *badger.Txn) error {
+		return viewValue(txn, groupKey(spaceHorizon, 1), func(b []byte) error {
+			f, err := decodeFold(b)
+			h = f.horizon
+			return err
+		})
+	}); err != nil || h.logStart != 7 {
+		t.Errorf("the horizon on disk starts at %d: %v", h.logStart, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -166,21 +166,29 @@ func (p *Partition) cutLocked(c cut, scanned uint64) {
 }
 
 // DeleteRecordsBefore moves the log start up to an offset, at most to the high watermark, and returns the log start.
-// It is durable with the next Commit; Retain deletes what lies below.
+// It is durable when it returns; Retain deletes what lies below.
 func (p *Partition) DeleteRecordsBefore(offset int64) (int64, error) {
+	start, moved, err := p.moveLogStart(offset)
+	if err == nil && moved {
+		err = p.store.persist(p)
+	}
+	return start, err
+}
+
+func (p *Partition) moveLogStart(offset int64) (start int64, moved bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.fold.horizon
 	switch {
 	case offset > p.fold.hwm || offset < 0:
-		return h.logStart, fmt.Errorf("delete records before %d: %w: the high watermark is %d", offset, ErrOffsetOutOfRange, p.fold.hwm)
+		return h.logStart, false, fmt.Errorf("delete records before %d: %w: the high watermark is %d", offset, ErrOffsetOutOfRange, p.fold.hwm)
 	case offset <= h.logStart:
-		return h.logStart, nil
+		return h.logStart, p.retire.moved > 0, nil
 	}
 	h.logStart = offset
 	p.fold.trim(h, 0, 0)
 	p.retire.moved++
 	p.store.markDue(p)
 	p.wakeLocked()
-	return offset, nil
+	return offset, true, nil
 }

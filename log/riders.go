@@ -75,6 +75,30 @@ func (s *Store) ride() error {
 	return c.flush()
 }
 
+// persist makes a partition's horizon durable now.
+func (s *Store) persist(p *Partition) error {
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	if err := s.usable(); err != nil {
+		return err
+	}
+	if err := s.makeRoom(0); err != nil {
+		return err
+	}
+	p.mu.RLock()
+	due := p.retire.moved > 0 && !p.closed
+	p.mu.RUnlock()
+	if !due {
+		return nil // another commit was faster
+	}
+	c := s.newCommit()
+	defer c.discard()
+	if err := c.addCheckpoint(p); err != nil {
+		return err
+	}
+	return c.flush()
+}
+
 // addRiders gathers what fits into the transaction beside the mutations.
 func (c *commit) addRiders() error {
 	for _, p := range c.s.takeDue() {

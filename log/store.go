@@ -18,6 +18,9 @@ import (
 // maxDecompressed bounds the records of one batch when the store has to look into them.
 const maxDecompressed = 128 << 20
 
+// maxUnpacking is how many batches are decompressed at once.
+const maxUnpacking = 2
+
 // Store is a node's Badger database of partition logs (DB-L). It has one writer: Commit is called by one
 // goroutine at a time; everything else is safe for concurrent use.
 type Store struct {
@@ -27,7 +30,7 @@ type Store struct {
 	space   *watermark
 	onFatal func(error)
 	failed  atomic.Pointer[error]
-	readers sync.Pool // of *record.Reader
+	readers *record.Pool
 	keeper  *keeper
 	stats   storeCounters
 	tail    atomic.Int64 // entries applied behind checkpoints, of all partitions
@@ -77,6 +80,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{
 		dir: d, log: opts.Logger, onFatal: opts.OnFatal,
 		space:      newWatermark(dir, opts.MinFreeBytes),
+		readers:    record.NewPool(maxUnpacking, maxDecompressed),
 		partitions: map[GroupID]*slot{},
 		groups:     map[GroupID]struct{}{},
 		due:        map[*Partition]struct{}{},
@@ -85,7 +89,6 @@ func Open(dir string, opts Options) (*Store, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.readers.New = func() any { return record.NewReader(maxDecompressed) }
 	if _, err := s.space.check(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -112,7 +115,7 @@ func (s *Store) openDatabase() (err error) {
 			err = fmt.Errorf("%w: the storage engine stopped: %v; restore the data directory from a backup", ErrDamaged, r)
 		}
 	}()
-	if err := cmp.Or(s.dir.checkManifest(), s.dir.checkTables(), s.dir.keepDamaged()); err != nil {
+	if err := cmp.Or(s.dir.checkTables(), s.dir.keepDamaged()); err != nil {
 		return err
 	}
 	onFatal := s.onFatal

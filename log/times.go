@@ -97,10 +97,7 @@ type foundRecord struct {
 func (p *Partition) searchStretch(
 	x stretch, start, end int64, batch func(*entryMeta) bool, rec func(*record.Record, int32) bool,
 ) (*foundRecord, error) {
-	r, ok := p.store.readers.Get().(*record.Reader)
-	if !ok {
-		r = record.NewReader(maxDecompressed)
-	}
+	r := p.store.readers.Get()
 	defer p.store.readers.Put(r)
 	var found *foundRecord
 	err := p.store.view(func(txn *badger.Txn) error {

@@ -16,6 +16,8 @@ import (
 const (
 	// maxUnpackedBytes bounds the records of one batch when they are decompressed to look at their keys.
 	maxUnpackedBytes = 64 << 20 // bytes
+	// maxUnpacking is how many batches are decompressed at once; others wait.
+	maxUnpacking = 2
 	// maxRecordErrors is how many records of a refused batch are named.
 	maxRecordErrors = 100
 	// zstdSince is the first Produce version whose clients may send zstd.
@@ -65,10 +67,7 @@ func timely(h record.Header, limits topicLimits, now time.Time) bool {
 
 // checkKeys refuses a batch with a keyless record for a compacted topic, naming the records.
 func (b *Broker) checkKeys(raw []byte, sp *kmsg.ProduceResponseTopicPartition) error {
-	reader, _ := b.readers.Get().(*record.Reader)
-	if reader == nil {
-		reader = record.NewReader(maxUnpackedBytes)
-	}
+	reader := b.readers.Get()
 	defer b.readers.Put(reader)
 	err := reader.Reset(raw)
 	for i := int32(0); err == nil && reader.Next(); i++ {

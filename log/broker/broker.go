@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/record"
 )
 
 // Options configure a Broker. Zero values take the defaults named here.
@@ -82,8 +83,8 @@ type Broker struct {
 	coordinators // groups and txns
 
 	external, internal *listenerLimits
-	buffers            sync.Pool // *[]byte, for responses
-	readers            sync.Pool // *record.Reader, for keys of compacted topics
+	buffers            sync.Pool    // *[]byte, for responses
+	readers            *record.Pool // for keys of compacted topics
 
 	requests, bytesIn, bytesOut atomic.Int64
 
@@ -112,6 +113,7 @@ func New(opts Options) (*Broker, error) {
 		internal:  newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes)), internalFetchBytes),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
+		readers:   record.NewPool(maxUnpacking, maxUnpackedBytes),
 	}
 	for _, table := range [][]api{dataAPIs(), groupAPIs(), txnAPIs()} {
 		for i := range table {

@@ -1,0 +1,25 @@
+package record
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPoolBoundsReaders: no more readers are lent out than the pool has, and none keeps a large buffer.
+func TestPoolBoundsReaders(t *testing.T) {
+	p := NewPool(2, 64<<20)
+	a, b := p.Get(), p.Get()
+	got := make(chan *Reader)
+	go func() { got <- p.Get() }()
+	select {
+	case <-got:
+		t.Fatal("a third reader")
+	case <-time.After(20 * time.Millisecond):
+	}
+	a.d.out = make([]byte, 0, 32<<20)
+	p.Put(a)
+	if c := <-got; cap(c.d.out) > keepUnpacked {
+		t.Errorf("a buffer of %d bytes is kept", cap(c.d.out))
+	}
+	p.Put(b)
+}
