@@ -16,7 +16,7 @@ func (t *task) adopt() error {
 		}
 		m := t.byPrefix[prefix]
 		if m == nil {
-			m = newMerger(prefix, t.sink.settings.Topics.wants)
+			m = newMerger(prefix, t.sink.settings.Topics.Wants)
 			t.byPrefix[prefix] = m
 			t.mergers = append(t.mergers, m)
 		}
@@ -34,6 +34,9 @@ func (t *task) adopt() error {
 				ts = t.addTopic(m, a.topic)
 			}
 			q = m.addPartition(ts, a.id, a.start)
+			if o, ok := t.inbox.starts.stored[a.partition]; ok && o.Log == "" {
+				m.moved(q) // the target learns which log it is
+			}
 		}
 		t.queues[a.partition] = q
 		t.owners[q] = m

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-var errNoTopics = errors.New("name at least one topic or pattern")
+var errNoTopics = errors.New("name at least one topic or pattern to read; those with a leading ! only leave topics out")
 
 func badPatternError(p string) error {
-	return fmt.Errorf("pattern %q is not valid: use exact names, or * for any characters", p)
+	return fmt.Errorf("pattern %q is not valid: use exact names, * for any characters, and a leading ! to leave topics out", p)
 }
 
 // PropertyError is what is wrong with one property.

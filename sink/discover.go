@@ -20,6 +20,10 @@ func (r *Runner) discover(ctx context.Context) (plan, error) {
 		return plan{}, fmt.Errorf("list topics: %w", err)
 	}
 	pl := makePlan(r.settings.Topics, details.Names())
+	pl.ids = make(map[string]kadm.TopicID, len(details))
+	for name, d := range details {
+		pl.ids[name] = d.ID
+	}
 	r.mu.Lock()
 	r.plan = pl
 	r.status.Topics = pl.dataTopics()
@@ -51,7 +55,7 @@ func (r *Runner) rediscover(ctx context.Context, t *task, urgent bool) error {
 		if !ok {
 			continue // deleted: fetching it tells
 		}
-		if now != prefix {
+		if now != prefix || pl.ids[topic] != t.plan.ids[topic] { // made anew: the start over refuses it
 			return errReplan
 		}
 	}

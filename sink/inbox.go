@@ -13,12 +13,14 @@ import (
 type inbox struct {
 	target Target
 	logEnd func(ctx context.Context, topics []string) (map[partition]bounds, error)
+	logIDs func(ctx context.Context) (origins, error)
 	plan   func() plan
 	fail   context.CancelCauseFunc // ends the attempt
 
 	mu      sync.Mutex
 	session Session
 	starts  *starts
+	origins origins
 	added   []addition
 	ready   chan struct{} // closed with the first assignment
 }
@@ -33,6 +35,7 @@ type addition struct {
 func (b *inbox) adjust(ctx context.Context, group map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	out, err := b.place(ctx, group)
 	if err != nil {
+		err = &startError{err}
 		b.fail(err)
 	}
 	return out, err
@@ -51,6 +54,14 @@ func (b *inbox) place(ctx context.Context, group map[string]map[int32]kgo.Offset
 		}
 		b.session, b.starts = session, newStarts(session.Offsets())
 	}
+	ids, err := b.logIDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := ids.checkAll(b.session.Offsets()); err != nil {
+		return nil, err
+	}
+	b.origins = ids
 	topics := make([]string, 0, len(group))
 	for topic := range group {
 		topics = append(topics, topic)

@@ -89,6 +89,9 @@ func (m *merger) addPartition(t *topicState, partition int32, start int64) *queu
 
 // push adds the next record of a partition.
 func (m *merger) push(q *queue, e entry) {
+	if m.prefix == "" && e.kind == entryFree && e.pos.Schema != 0 {
+		e.kind = entryRow // a connector's load row: it waits for the connector's own topics as its other events do
+	}
 	was := q.empty()
 	q.push(e)
 	if was {

@@ -113,7 +113,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		case errors.Is(err, errReplan):
 			continue
 		case IsPermanent(err):
-			if !r.searching() {
+			if !errors.As(err, new(*startError)) && !r.searching() {
 				r.log.Warn("target refused a batch, looking for the record", "error", err)
 				continue
 			}
@@ -205,7 +205,7 @@ func (r *Runner) attempt(ctx context.Context) error {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	box := &inbox{target: r.target, logEnd: r.logBounds, plan: r.currentPlan, fail: fail, ready: make(chan struct{})}
+	box := &inbox{target: r.target, logEnd: r.logBounds, logIDs: r.logOrigins, plan: r.currentPlan, fail: fail, ready: make(chan struct{})}
 	defer box.close()
 	client, err := kgo.NewClient(r.groupOptions(box, pl)...)
 	if err != nil {
@@ -217,7 +217,7 @@ func (r *Runner) attempt(ctx context.Context) error {
 		return err
 	}
 	t := &task{
-		sink: r, client: client, session: box.session, inbox: box, plan: pl,
+		sink: r, client: client, session: stamped{box.session, box}, inbox: box, plan: pl,
 		byPrefix: make(map[string]*merger), queues: make(map[partition]*queue), owners: make(map[*queue]*merger),
 		books: make(map[string]*schemaBook), careful: r.isCareful(),
 	}

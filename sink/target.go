@@ -39,6 +39,7 @@ type Offset struct {
 	Next      int64  // offset of the first record that is not applied
 	Position  uint64 // commit position of the last source transaction applied when it was written
 	Behind    bool   // the topic joined the sink late and has not reached the others
+	Log       string // which log it is an offset of; "" when that was not known
 }
 
 // Event is one record to apply.

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 // Suffixes of the topics that a connector keeps beside its data topics.
@@ -14,37 +16,50 @@ const (
 	suffixMessage     = ".message"
 )
 
-// Selection is what a sink reads: exact topic names and patterns in which * stands for any characters.
+// Selection is what a sink reads: exact topic names and patterns in which * stands for any characters. Those that begin with !
+// leave topics out, wherever they stand.
 type Selection []string
+
+const exclude = "!"
 
 // Validate names what is wrong with the selection.
 func (s Selection) Validate() []error {
 	var errs []error
-	if len(s) == 0 {
+	if !slices.ContainsFunc(s, func(p string) bool { return !strings.HasPrefix(p, exclude) }) {
 		errs = append(errs, &PropertyError{"topics", errNoTopics})
 	}
 	for _, p := range s {
-		if _, err := path.Match(p, ""); err != nil || p == "" {
+		pattern := strings.TrimPrefix(p, exclude)
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
 			errs = append(errs, &PropertyError{"topics", badPatternError(p)})
 		}
 	}
 	return errs
 }
 
-// wants tells whether a data topic belongs to the selection.
-func (s Selection) wants(topic string) bool {
+// Wants tells whether a data topic belongs to the selection.
+func (s Selection) Wants(topic string) bool {
+	wanted := false
 	for _, p := range s {
-		if ok, err := path.Match(p, topic); ok && err == nil {
-			return true
+		pattern, leaves := strings.CutPrefix(p, exclude)
+		if ok, err := path.Match(pattern, topic); ok && err == nil {
+			if leaves {
+				return false
+			}
+			wanted = true
 		}
 	}
-	return false
+	return wanted
 }
+
+// names tells whether the selection has a topic by its full name.
+func (s Selection) names(topic string) bool { return slices.Contains(s, topic) && s.Wants(topic) }
 
 // plan is the topics that a sink reads, by the connector that writes them.
 type plan struct {
 	data     map[string]string // data topic -> prefix; "" when no connector of ours writes it
 	prefixes []string          // sorted; each has a transaction and a schema topic to read
+	ids      map[string]kadm.TopicID
 }
 
 // makePlan sorts the topics that exist. A prefix is one for which all of a connector's own topics exist, so that tables
@@ -66,7 +81,7 @@ func makePlan(s Selection, existing []string) plan {
 	p := plan{data: make(map[string]string)}
 	used := make(map[string]bool)
 	for _, t := range existing {
-		if own[t] || strings.HasPrefix(t, "__") || !s.wants(t) {
+		if own[t] || strings.HasPrefix(t, "__") || !s.Wants(t) {
 			continue
 		}
 		longest := ""
@@ -76,6 +91,10 @@ func makePlan(s Selection, existing []string) plan {
 			}
 		}
 		p.data[t] = longest
+		if longest == "" && ownName(t) && !s.names(t) {
+			delete(p.data, t)
+			continue
+		}
 		if longest != "" && !used[longest] {
 			used[longest] = true
 			p.prefixes = append(p.prefixes, longest)
@@ -83,6 +102,17 @@ func makePlan(s Selection, existing []string) plan {
 	}
 	slices.Sort(p.prefixes)
 	return p
+}
+
+// ownName tells whether a topic is named as those that a connector keeps for itself. While its prefix lacks others of them
+// it is likely that they are about to be created, so such a topic is read as foreign data only when it is named in full.
+func ownName(topic string) bool {
+	for _, suffix := range []string{suffixTransaction, suffixSchema, suffixPosition, suffixMessage} {
+		if strings.HasSuffix(topic, suffix) {
+			return true
+		}
+	}
+	return false
 }
 
 // topics lists all topics of the plan, sorted.

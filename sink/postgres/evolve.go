@@ -46,7 +46,8 @@ func (s *session) bind(ctx context.Context, schema *event.Schema, foreign bool) 
 	key := schema.KeyColumns()
 	if len(key) == 0 {
 		return nil, sink.Permanent(fmt.Errorf("table %s has no key, so its rows cannot be told apart in the target: add a primary key at the source "+
-			"(or a unique index and message.key.columns), or take its topic out of the sink", schema.Collection()))
+			"(or a unique index and message.key.columns), or leave its topic out with a leading ! in the sink's topics, as \"!*.%s\"",
+			schema.Collection(), schema.Collection()))
 	}
 	if err := s.flush(ctx); err != nil {
 		return nil, err

@@ -221,16 +221,16 @@ func (s *session) prepareCommit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("prepare epoch check: %w", err)
 	}
-	_, err = s.conn.Prepare(ctx, "rowtrail_offsets", "INSERT INTO "+c.offsetsTable()+` (sink, topic, partition, next_offset, position, behind, updated_at)
-		SELECT $1, u.t, u.p, u.n, u.c, u.b, clock_timestamp()
-		FROM unnest($2::text[], $3::integer[], $4::bigint[], $5::bigint[], $6::boolean[]) AS u(t, p, n, c, b)
+	_, err = s.conn.Prepare(ctx, "rowtrail_offsets", "INSERT INTO "+c.offsetsTable()+` (sink, topic, partition, next_offset, position, behind, log_id, updated_at)
+		SELECT $1, u.t, u.p, u.n, u.c, u.b, u.l, clock_timestamp()
+		FROM unnest($2::text[], $3::integer[], $4::bigint[], $5::bigint[], $6::boolean[], $7::text[]) AS u(t, p, n, c, b, l)
 		ON CONFLICT (sink, topic, partition) DO UPDATE SET next_offset = EXCLUDED.next_offset, position = EXCLUDED.position,
-		behind = EXCLUDED.behind, updated_at = EXCLUDED.updated_at`, nil)
+		behind = EXCLUDED.behind, log_id = EXCLUDED.log_id, updated_at = EXCLUDED.updated_at`, nil)
 	if err != nil {
 		return fmt.Errorf("prepare offsets: %w", err)
 	}
 	s.commit.ready = true
-	s.commit.params = make([][]byte, 6)
+	s.commit.params = make([][]byte, 7)
 	return nil
 }
 
@@ -252,6 +252,11 @@ func (s *session) offsetParams(offsets []sink.Offset) [][]byte {
 		p[3] = strconv.AppendInt(p[3], o.Next, 10)
 		p[4] = strconv.AppendInt(p[4], int64(o.Position), 10)
 		p[5] = strconv.AppendBool(p[5], o.Behind)
+		if o.Log == "" {
+			p[6] = append(p[6], "NULL"...)
+		} else {
+			p[6] = strconv.AppendQuote(p[6], o.Log)
+		}
 	}
 	for i := 1; i < len(p); i++ {
 		p[i] = append(p[i], '}')

@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS ` + c.offsetsTable() + ` (
 	position bigint NOT NULL,
 	behind boolean NOT NULL,
 	updated_at timestamptz NOT NULL,
+	log_id text,
 	PRIMARY KEY (sink, topic, partition)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)`
 }
@@ -39,6 +40,9 @@ CREATE TABLE IF NOT EXISTS ` + c.offsetsTable() + ` (
 func (s *session) takeOver(ctx context.Context) error {
 	c := s.target.config
 	if err := s.createState(ctx); err != nil {
+		return err
+	}
+	if err := s.addOrigins(ctx); err != nil {
 		return err
 	}
 	// A session that is cut off can hold row locks for as long as its server process lives.
@@ -55,7 +59,7 @@ func (s *session) takeOver(ctx context.Context) error {
 		return fmt.Errorf("take over sink in %s: %w", c.sinksTable(), err)
 	}
 	s.epoch = string(rows[0][0])
-	rows, err = query(ctx, s.conn, "SELECT topic, partition, next_offset, position, behind FROM "+c.offsetsTable()+" WHERE sink = $1", c.Name)
+	rows, err = query(ctx, s.conn, "SELECT topic, partition, next_offset, position, behind, log_id FROM "+c.offsetsTable()+" WHERE sink = $1", c.Name)
 	if err != nil {
 		return fmt.Errorf("read offsets from %s: %w", c.offsetsTable(), err)
 	}
@@ -84,6 +88,7 @@ func parseOffset(row [][]byte) (sink.Offset, error) {
 	}
 	return sink.Offset{
 		Topic: string(row[0]), Partition: int32(p), Next: next, Position: uint64(position), Behind: string(row[4]) == "t",
+		Log: string(row[5]),
 	}, nil
 }
 
