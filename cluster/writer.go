@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -71,6 +72,8 @@ func (w *writer) run(stop <-chan struct{}) {
 	for {
 		select {
 		case <-w.notify:
+			// Groups of one log transaction sit on several workers: those that are about to submit, too, share the sync.
+			runtime.Gosched()
 			for w.turn() {
 			}
 		case <-stop:
