@@ -22,7 +22,7 @@ type Node struct {
 	Rack            string   `key:"rack" default:"" doc:"Rack or availability zone of this node, told to clients."`
 	MinFreeBytes    Size     `key:"min_free_bytes" default:"512MiB" min:"1" doc:"Below this much free space on the data directory's file system writes are refused; reads go on, and writes resume when space is back."`
 	MemoryLimit     Size     `key:"memory_limit" default:"224MiB" min:"0" doc:"Soft limit of the Go heap, past which the garbage collector works harder (as GOMEMLIMIT, which wins when set); 0: none."`
-	ShutdownTimeout Duration `key:"shutdown_timeout" default:"30s" min:"0" doc:"How long a graceful stop may take before what is left is cut off. A second signal ends the process at once."`
+	ShutdownTimeout Duration `key:"shutdown_timeout" default:"30s" min:"0" doc:"How long a graceful stop may take before what is left is cut off. A second signal, a second or more after the first, ends the process at once."`
 }
 
 // Listen is the node's addresses.
@@ -62,7 +62,7 @@ type Connector struct {
 type Sink struct {
 	Name   string     `key:"name" required:"true" doc:"Unique name; its consumer group is rowtrail-sink-<name>, so renaming one starts it anew."`
 	Type   string     `key:"type" required:"true" enum:"postgres" doc:"Kind of target."`
-	Topics []string   `key:"topics" required:"true" doc:"Topics to apply: names, or patterns in which * stands for anything."`
+	Topics []string   `key:"topics" required:"true" doc:"Topics to apply: names, or patterns in which * stands for anything; \"!pattern\" leaves topics out."`
 	Config Properties `key:"config" doc:"The sink's properties."`
 
 	// Parsed is what the type's package made of Config and Topics: a *postgres.Config of sink/postgres.

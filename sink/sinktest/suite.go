@@ -50,6 +50,9 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"PoisonTransactionRecord", testPoisonEnd},
 		{"P6AbsentColumnWithoutRow", testAbsentWithoutRow},
 		{"GapAtStart", testGap},
+		{"OtherLog", testOtherLog},
+		{"TopicMadeAnew", testTopicMadeAnew},
+		{"OffsetsLearnTheirLog", testOffsetsLearnTheirLog},
 		{"NewTopic", testNewTopic},
 		{"TopicJoinsLate", testJoinsLate},
 	} {
