@@ -29,7 +29,8 @@ type Status struct {
 	LagEvents    int64       `json:"lagEvents"`    // read but not yet committed
 	LagSeconds   float64     `json:"lagSeconds"`   // age of the oldest transaction that is read but not committed
 	Load         *LoadStatus `json:"load,omitempty"`
-	Since        time.Time   `json:"since"` // of the state
+	Warnings     []string    `json:"warnings,omitempty"` // what needs a person, while the rest goes on
+	Since        time.Time   `json:"since"`              // of the state
 }
 
 // LoadStatus is the progress of the initial load.

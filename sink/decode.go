@@ -38,6 +38,7 @@ func dataEntry(rec *kgo.Record) entry {
 	case rec.Value == nil: // a tombstone repeats its delete
 	case pos.Order == 0:
 		e.kind, e.pos = entryFree, pos
+		e.truncate = len(rec.Key) == 0 && isTruncate(rec.Value)
 	default:
 		e.kind, e.pos = entryRow, pos
 		e.truncate = len(rec.Key) == 0 && isTruncate(rec.Value)
@@ -45,8 +46,11 @@ func dataEntry(rec *kgo.Record) entry {
 	return e
 }
 
-// isTruncate looks for the envelope's op without decoding it. Only records without a key are asked.
-func isTruncate(value []byte) bool { return bytes.Contains(value, []byte(`"op":"t"`)) }
+// isTruncate looks for the envelope's op without decoding it. Only records without a key are asked. No image of a row can pass
+// for it: the envelope's images are both null.
+func isTruncate(value []byte) bool {
+	return bytes.Contains(value, []byte(`"op":"t"`)) && bytes.Contains(value, []byte(`"before":null,"after":null,`))
+}
 
 // endEntry classifies a record of a transaction topic.
 func endEntry(rec *kgo.Record) entry {

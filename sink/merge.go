@@ -16,9 +16,10 @@ type merger struct {
 	last uint64 // commit position of the last transaction finished
 	goal uint64 // last, as the target had it at the start; lower while a topic that joined late is brought up
 
-	free  []*queue // queues with an entryFree on top
-	dirty []*queue
-	err   error // sticky: found while settling a queue
+	free      []*queue      // queues with an entryFree on top
+	reloading []*topicState // a truncate that begins a load waits on top of one of their partitions
+	dirty     []*queue
+	err       error // sticky: found while settling a queue
 
 	// Why step returned stepBlocked.
 	waiting []*queue    // any of these must get a record
@@ -32,6 +33,8 @@ type topicState struct {
 	queues []*queue
 	done   uint64 // transactions up to this commit position were applied by a session before
 	behind bool   // joined the sink late: the transaction topic is read again from its start for this topic
+
+	version uint64 // table version of its last stream event; 0: none yet
 
 	left uint64 // events of the current transaction still to come
 	next uint64 // CollectionOrder of the next one
@@ -131,9 +134,11 @@ func (m *merger) settle(q *queue) {
 	for !q.empty() {
 		e := q.top()
 		switch {
-		case e.kind == entryFree && !q.free:
-			q.free = true
-			m.free = append(m.free, q)
+		case e.reloads():
+			m.reloaded(q.owner)
+			return
+		case e.kind == entryFree:
+			m.release(q)
 			return
 		case e.kind == entrySkip:
 		case e.kind == entryRow && q.owner != nil && m.passed(q.owner, e):
@@ -148,6 +153,14 @@ func (m *merger) settle(q *queue) {
 		}
 		q.pop()
 		m.moved(q)
+	}
+}
+
+// release lets the entry on top of a queue be applied; it belongs to no source transaction.
+func (m *merger) release(q *queue) {
+	if !q.free {
+		q.free = true
+		m.free = append(m.free, q)
 	}
 }
 
@@ -175,7 +188,18 @@ func (m *merger) step(start bool) (step, error) {
 		q := m.free[len(m.free)-1]
 		m.free = m.free[:len(m.free)-1]
 		q.free = false
+		if q.top().reloads() {
+			return step{stepEvent, q, m.popReload(q)}, nil
+		}
 		return step{stepEvent, q, m.pop(q)}, nil
+	}
+	if start || m.cur.active {
+		for _, t := range m.reloading {
+			m.reload(t)
+		}
+		if len(m.free) > 0 {
+			return m.step(start)
+		}
 	}
 	if m.ends == nil {
 		m.missing = m.headless()
@@ -297,9 +321,12 @@ func (m *merger) next() (step, error) {
 		return step{}, recordErr(q.topic, q.partition, e.offset, fmt.Errorf(
 			"event %d of source transaction %X follows event %d", e.pos.Order, m.cur.commit, m.cur.order))
 	}
-	if e.truncate && !m.reached(best) {
+	// Rows of a load may still be on their way in other partitions. A truncate takes them, and a new table version changes the
+	// target's table under them.
+	if (e.truncate || e.pos.Schema != best.version) && !m.reached(best) {
 		return step{}, nil
 	}
+	best.version = e.pos.Schema
 	m.cur.order = e.pos.Order
 	best.next++
 	best.left--

@@ -40,7 +40,7 @@ type queue struct {
 
 	next    int64 // after the last entry consumed
 	fetched int64 // after the last entry pushed
-	barrier int64 // a truncate waits until fetched reaches it; -1: not known
+	barrier int64 // a truncate, or a new table version, waits until fetched reaches it; -1: not known
 
 	dirty  bool // next changed since the offsets were taken
 	free   bool // in merger.free

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -81,7 +82,7 @@ func (t *task) run(ctx context.Context, fetches kgo.Fetches) error {
 				return err
 			}
 		}
-		if idle || time.Since(t.lastTend) >= tendInterval {
+		if idle || t.asks() || time.Since(t.lastTend) >= tendInterval {
 			if err := t.tend(ctx); err != nil {
 				return err
 			}
@@ -92,6 +93,11 @@ func (t *task) run(ctx context.Context, fetches kgo.Fetches) error {
 			cancel()
 		}
 	}
+}
+
+// asks tells that the merge waits for the ends of a table's partitions.
+func (t *task) asks() bool {
+	return slices.ContainsFunc(t.mergers, func(m *merger) bool { return m.ask != nil })
 }
 
 // take puts fetched records into the queues.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -22,6 +23,12 @@ type Column struct {
 	Enum     []string `json:"enum,omitempty"` // labels in sort order, also of an array's elements
 	NotNull  bool     `json:"notNull,omitempty"`
 	Key      int      `json:"key,omitempty"` // 1-based place in the record key; 0: not part of it
+
+	// What follows is empty when the source does not tell.
+
+	Number  int     `json:"number,omitempty"`  // of the column in its table: kept over a rename, never used again
+	Missing *string `json:"missing,omitempty"` // value, as the source prints it, of rows that are older than the column
+	Default bool    `json:"default,omitempty"` // the source fills the column by itself, and Missing is not known
 }
 
 // Schema is one version of a table. ID is a fingerprint of the rest, columns in order: the same table always has the same ID.
@@ -33,6 +40,9 @@ type Schema struct {
 	Table    string
 	Format   Format // how values are written, so that a reader needs no settings
 	Columns  []Column
+	// Table's identity at the source; a table of the same name that replaced it has another one. 0: not known. Numbers of columns
+	// compare only within it.
+	Identity uint32
 }
 
 // ErrSchema tells that a stored schema cannot be read.
@@ -40,9 +50,14 @@ var ErrSchema = errors.New("malformed table schema")
 
 // NewSchema checks a table version and gives it its ID.
 func NewSchema(opts Options, schema, table string, columns []Column) (*Schema, error) {
+	return NewSchemaOf(opts, 0, schema, table, columns)
+}
+
+// NewSchemaOf is NewSchema for a table whose identity at the source is known.
+func NewSchemaOf(opts Options, identity uint32, schema, table string, columns []Column) (*Schema, error) {
 	s := &Schema{
 		Source: orDefault(opts.Connector, SourcePostgres), Database: opts.Database,
-		Schema: schema, Table: table, Format: opts.Format(), Columns: columns,
+		Schema: schema, Table: table, Format: opts.Format(), Columns: columns, Identity: identity,
 	}
 	if err := s.check(); err != nil {
 		return nil, err
@@ -132,7 +147,13 @@ func (s *Schema) fingerprint() uint64 {
 			b = append(b, 0)
 		}
 	}
-	str("rowtrail.schema.1")
+	traced := s.Identity != 0 || slices.ContainsFunc(s.Columns, func(c Column) bool { return c.Number != 0 || c.Missing != nil || c.Default })
+	if traced {
+		str("rowtrail.schema.2")
+		num(int64(s.Identity))
+	} else {
+		str("rowtrail.schema.1")
+	}
 	str(s.Source)
 	str(s.Database)
 	str(s.Schema)
@@ -159,6 +180,14 @@ func (s *Schema) fingerprint() uint64 {
 		}
 		flag(c.NotNull)
 		num(int64(c.Key))
+		if !traced {
+			continue
+		}
+		num(int64(c.Number))
+		if flag(c.Missing != nil); c.Missing != nil {
+			str(*c.Missing)
+		}
+		flag(c.Default)
 	}
 	sum := sha256.Sum256(b)
 	return binary.BigEndian.Uint64(sum[:8])
@@ -173,6 +202,7 @@ type schemaJSON struct {
 	Table    string   `json:"table"`
 	Format   Format   `json:"format"`
 	Columns  []Column `json:"columns"`
+	Identity uint32   `json:"identity,omitempty"`
 }
 
 // MarshalJSON writes the canonical JSON of the schema topic: fields in fixed order, no spaces, no HTML escapes.
@@ -184,7 +214,7 @@ func (s *Schema) MarshalJSON() ([]byte, error) {
 	if columns == nil {
 		columns = []Column{}
 	}
-	err := enc.Encode(schemaJSON{formatID(s.ID), s.Source, s.Database, s.Schema, s.Table, s.Format, columns})
+	err := enc.Encode(schemaJSON{formatID(s.ID), s.Source, s.Database, s.Schema, s.Table, s.Format, columns, s.Identity})
 	if err != nil {
 		return nil, fmt.Errorf("encode schema %s: %w", s.Collection(), err)
 	}
@@ -201,7 +231,7 @@ func (s *Schema) UnmarshalJSON(b []byte) error {
 	if err != nil {
 		return err
 	}
-	*s = Schema{id, j.Source, j.Database, j.Schema, j.Table, j.Format, j.Columns}
+	*s = Schema{id, j.Source, j.Database, j.Schema, j.Table, j.Format, j.Columns, j.Identity}
 	if err := s.check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrSchema, err)
 	}

@@ -157,6 +157,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		if r.resume, err = r.config.readResume(value); err != nil {
 			return err
 		}
+		r.resume.forget(r.config)
 	}
 	if err := r.ownTopics(ctx); err != nil {
 		return err

@@ -164,6 +164,9 @@ func (l *loader) group(ctx context.Context, tables []*table) error {
 			s.Load.Current = strings.Join(names, ", ")
 		}
 	})
+	if err := l.clear(ctx, tables); err != nil {
+		return err
+	}
 	var next atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	for _, w := range l.workers {
@@ -282,8 +285,7 @@ func (w *loadWorker) copy(ctx context.Context, p piece) error {
 	if err := w.schemaOnce(ctx, r); err != nil {
 		return err
 	}
-	w.meta = event.Meta{TsMs: w.meta.TsMs, SourceTsUs: w.timeUs, Snapshot: "true", LSN: uint64(w.point)}
-	w.pos = event.Position{Commit: uint64(w.point), CommitTime: w.timeUs}
+	w.place()
 	rows := &rowWriter{worker: w, ctx: ctx, relation: r}
 	_, err = w.conn.CopyTo(ctx, rows, copySQL(r, p))
 	w.flushRows(rows)

@@ -80,11 +80,14 @@ func (c *Config) describe(m relationMessage, now *table, facts map[typeRef]event
 		if err != nil {
 			return nil, r.indescribable(err)
 		}
+		if now != nil && now.String() == r.collection {
+			trace(&ec, col.typeOID, now.column(col.name))
+		}
 		r.pick = append(r.pick, len(columns))
 		columns = append(columns, ec)
 	}
 	var err error
-	if r.schema, err = event.NewSchema(c.Event, m.schema, m.name, columns); err != nil {
+	if r.schema, err = event.NewSchemaOf(c.Event, m.id, m.schema, m.name, columns); err != nil {
 		return nil, r.indescribable(err)
 	}
 	if r.encoder, err = event.NewEncoder(r.schema, c.Event); err != nil {
@@ -93,6 +96,16 @@ func (c *Config) describe(m relationMessage, now *table, facts map[typeRef]event
 	r.keys = r.schema.KeyColumns()
 	r.row, r.old = make(event.Row, len(columns)), make(event.Row, len(columns))
 	return r, nil
+}
+
+// trace adds what tells a rename from a new column (P19) and what rows from before the column hold (P20). The catalog may be ahead
+// of the stream (P18): it counts only for a column of the same name and type.
+func trace(ec *event.Column, typeOID uint32, now *column) {
+	if now == nil || now.typeOID != typeOID {
+		return
+	}
+	ec.Number, ec.Missing = now.number, now.missing
+	ec.Default = now.defaults && now.missing == nil
 }
 
 // indescribable is the Fault for a table version that events cannot express (invariant 7).
