@@ -166,6 +166,54 @@ func TestCollectionSparesDamagedFile(t *testing.T) {
 	}
 }
 
+// TestCollectionStopsAtDamage: a collection of a mostly dead file with a damaged record is stopped, again and again, and
+// what is retained stays readable; the store goes on.
+func TestCollectionStopsAtDamage(t *testing.T) {
+	dir := fillDir(t, 500, 2000)
+	s := mustOpen(t, dir, Options{Logger: slog.New(slog.DiscardHandler)})
+	defer s.Close()
+	for g := GroupID(1); g <= 2; g++ {
+		p := mustPartition(t, s, g)
+		replay(p)
+		if _, err := p.DeleteRecordsBefore(400); err != nil {
+			t.Fatal(err)
+		}
+		p.Retain(time.Now())
+	}
+	flip(t, dir, mark(1, 450))
+	for s.hasRiders() {
+		if err := s.ride(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopped := 0
+	for deadline := time.Now().Add(20 * time.Second); stopped < 3; {
+		switch err := s.collectFile(); {
+		case errors.Is(err, errDamagedFile):
+			stopped++
+			continue
+		case err == nil:
+			t.Fatal("the damaged file was collected")
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no collection was tried")
+		}
+		if err := s.rollMemTable(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for g := GroupID(1); g <= 2; g++ {
+		p := mustPartition(t, s, g)
+		for offset := int64(400); offset < 500; offset++ {
+			_, err := p.Read(offset, 1, true, ReadUncommitted)
+			if damaged := g == 1 && offset == 450; damaged != errors.Is(err, ErrCorrupt) || !damaged && err != nil {
+				t.Errorf("group %d offset %d: %v", g, offset, err)
+			}
+		}
+		appendAll(t, s, p, batchOf(1000, 0))
+	}
+}
+
 // TestDamagedDirectory: each kind of damage ends in an error that names the place, or in the damaged partition's error alone.
 func TestDamagedDirectory(t *testing.T) {
 	truncate := func(ending string, to func(size int64) int64) func(t *testing.T, dir string) {

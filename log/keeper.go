@@ -3,6 +3,8 @@ package log
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -167,16 +169,16 @@ func (k *keeper) collect(now time.Time) {
 // collectFile has Badger rewrite the value-log file with most garbage.
 func (s *Store) collectFile() (err error) {
 	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case error:
-			if !errors.Is(r, errDamagedFile) {
-				panic(r)
-			}
-			err = r
-		default:
-			panic(r)
+		r := recover()
+		if r == nil {
+			return
 		}
+		cause, ok := r.(error)
+		if !ok || !errors.Is(cause, errDamagedFile) {
+			cause = fmt.Errorf("collect value log: %v\n%s", r, debug.Stack())
+			s.fatal(cause)
+		}
+		err = cause
 	}()
 	return s.db.RunValueLogGC(gcRatio)
 }

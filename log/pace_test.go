@@ -68,3 +68,28 @@ func TestGrowthTrims(t *testing.T) {
 		t.Error("nothing was trimmed")
 	}
 }
+
+// TestClockJumps: an hour forwards or backwards moves what retention by time goes by, and nothing else; it never removes
+// what is younger than the limit by the clock that it is given, and never brings anything back.
+func TestClockJumps(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), Options{})
+	defer s.Close()
+	p := mustPartition(t, s, 1)
+	p.SetConfig(Config{RetentionMs: (2 * time.Hour).Milliseconds()})
+	now := time.UnixMilli(1_700_000_000_000)
+	for i := range 10 { // one batch for each half hour that ends now
+		appendAll(t, s, p, batchOf(1000, now.Add(time.Duration(i-9)*30*time.Minute).UnixMilli()))
+	}
+	for _, c := range []struct {
+		clock time.Duration
+		want  int64
+	}{{-time.Hour, 3}, {0, 5}, {-time.Hour, 5}, {time.Hour, 7}, {0, 7}, {365 * 24 * time.Hour, 9}} {
+		if got := p.Retain(now.Add(c.clock)); got != c.want {
+			t.Errorf("clock at %v: the log starts at %d, want %d", c.clock, got, c.want)
+		}
+	}
+	appendAll(t, s, p, batchOf(1000, now.Add(-time.Hour).UnixMilli()))
+	if m := p.Marks(); m.HighWatermark != 11 || m.LogStart != 9 {
+		t.Errorf("%+v after the clock went back", m)
+	}
+}
