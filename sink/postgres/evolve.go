@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -42,7 +43,7 @@ func simpleKeyType(cast string) bool {
 }
 
 // bind finds the target table of a source table's version, and creates what is missing, inside the target transaction.
-func (s *session) bind(ctx context.Context, schema *event.Schema, foreign bool) (*binding, error) {
+func (s *session) bind(ctx context.Context, schema *event.Schema, topic string, foreign bool) (*binding, error) {
 	key := schema.KeyColumns()
 	if len(key) == 0 {
 		return nil, sink.Permanent(fmt.Errorf("table %s has no key, so its rows cannot be told apart in the target: add a primary key at the source "+
@@ -66,11 +67,14 @@ func (s *session) bind(ctx context.Context, schema *event.Schema, foreign bool) 
 	allow := s.target.config.Evolve && !foreign
 	evolver := evolver{s: s, schema: schema, name: name, allow: allow}
 	defer evolver.close()
-	t, err := evolver.evolve(ctx, t, key)
+	was := t
+	t, err := evolver.bring(ctx, t, key, topic, foreign)
 	if err != nil {
 		return nil, err
 	}
-	s.tables[name] = t
+	if s.tables[name] = t; was != t { // statements for the table as it was no longer fit
+		maps.DeleteFunc(s.bindings, func(_ *event.Schema, b *binding) bool { return b.table.name == name })
+	}
 	b, err := newBinding(t, schema, key)
 	if err != nil {
 		return nil, err
@@ -151,8 +155,36 @@ func (e *evolver) change(ctx context.Context, what, sql string) error {
 	return e.s.change(ctx, conn, what, sql)
 }
 
+// bring makes a table fit for a table version, and remembers that it is.
+func (e *evolver) bring(ctx context.Context, t *table, key []int, topic string, foreign bool) (*table, error) {
+	if foreign {
+		return e.evolve(ctx, t, key)
+	}
+	tr, err := e.s.readTrace(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	var gone []string
+	if t != nil {
+		var changed bool
+		if gone, changed, err = e.follow(ctx, t, tr); err != nil {
+			return nil, err
+		}
+		if changed {
+			if t, err = e.s.lookup(ctx, e.name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if t, err = e.evolve(ctx, t, key); err != nil {
+		return nil, err
+	}
+	return t, tr.save(ctx, e.s, e.schema, gone)
+}
+
+// evolve creates what is missing.
 func (e *evolver) evolve(ctx context.Context, t *table, key []int) (*table, error) {
-	var add []string
+	var add, filled, unknown []string
 	for i := range e.schema.Columns {
 		c := &e.schema.Columns[i]
 		if t != nil {
@@ -167,17 +199,35 @@ func (e *evolver) evolve(ctx context.Context, t *table, key []int) (*table, erro
 				return nil, err
 			}
 		}
-		add = append(add, quote(c.Name)+" "+kind)
+		definition := quote(c.Name) + " " + kind
+		if t != nil {
+			definition = addition(definition, c.Missing)
+			switch {
+			case c.Missing != nil:
+				filled = append(filled, c.Name)
+			case c.Default:
+				unknown = append(unknown, quote(c.Name))
+			}
+		}
+		add = append(add, definition)
 	}
 	if t != nil && len(add) == 0 {
 		return t, nil
 	}
 	sql := e.statement(t, add, key)
+	if len(filled) > 0 {
+		sql += "; " + dropDefaults(e.name, filled)
+	}
 	if !e.allow {
 		return nil, sink.Permanent(fmt.Errorf("table %s lacks what the source has, and it is not to be changed by the sink: %s", e.name, sql))
 	}
 	if err := e.s.change(ctx, e.s.conn, "table", sql); err != nil {
 		return nil, err
+	}
+	if len(unknown) > 0 {
+		e.s.target.log.Warn("the source fills new columns by itself, and does not tell what its rows from before hold: they are NULL in the target",
+			"table", e.name.String(), "columns", strings.Join(unknown, ", "),
+			"remedy", "at the source, UPDATE "+quote(e.schema.Schema)+"."+quote(e.schema.Table)+" SET "+unknown[0]+" = "+unknown[0]+": each row is then sent again")
 	}
 	t, err := e.s.lookup(ctx, e.name)
 	if err == nil && t == nil {

@@ -83,7 +83,7 @@ func (s *session) add(ctx context.Context, ev *sink.Event) error {
 	b := s.bindings[schema]
 	if b == nil {
 		var err error
-		if b, err = s.bind(ctx, schema, ev.Schema == nil); err != nil {
+		if b, err = s.bind(ctx, schema, ev.Topic, ev.Schema == nil); err != nil {
 			return err
 		}
 	}
@@ -153,7 +153,17 @@ func (s *session) move(ctx context.Context, b *binding, row, key, oldKey event.R
 // addTruncate collects truncates that follow one another: tables that refer to each other can only be emptied together.
 func (s *session) addTruncate(ctx context.Context, b *binding) error {
 	if !s.target.config.Truncate {
-		return sink.Permanent(fmt.Errorf("the source truncated the table and truncate.enabled is false; empty %s by hand or enable it", b.table.name))
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+		rows, err := query(ctx, s.conn, "SELECT EXISTS (SELECT FROM "+b.table.name.String()+")")
+		if err != nil {
+			return fmt.Errorf("look for rows of %s: %w", b.table.name, err)
+		}
+		if string(rows[0][0]) == "f" {
+			return nil
+		}
+		return sink.Permanent(fmt.Errorf("the source truncated the table, or it is loaded again, and truncate.enabled is false; empty %s by hand or enable it", b.table.name))
 	}
 	if !s.window.empty() {
 		if err := s.flush(ctx); err != nil {

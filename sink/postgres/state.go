@@ -12,8 +12,9 @@ import (
 
 func (c *Config) sinksTable() string   { return tableName{c.OffsetsSchema, "sinks"}.String() }
 func (c *Config) offsetsTable() string { return tableName{c.OffsetsSchema, "offsets"}.String() }
+func (c *Config) columnsTable() string { return tableName{c.OffsetsSchema, "columns"}.String() }
 
-// stateSQL creates the two tables of a target. The offsets table is small and rewritten with every commit, hence its
+// stateSQL creates the tables of a target. The offsets table is small and rewritten with every commit, hence its
 // storage settings.
 func (c *Config) stateSQL() string {
 	return "CREATE TABLE IF NOT EXISTS " + c.sinksTable() + ` (
@@ -32,7 +33,16 @@ CREATE TABLE IF NOT EXISTS ` + c.offsetsTable() + ` (
 	updated_at timestamptz NOT NULL,
 	log_id text,
 	PRIMARY KEY (sink, topic, partition)
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)`
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE TABLE IF NOT EXISTS ` + c.columnsTable() + ` (
+	sink text NOT NULL,
+	topic text NOT NULL,
+	column_name text NOT NULL,
+	identity bigint NOT NULL,
+	number integer NOT NULL,
+	type text NOT NULL,
+	PRIMARY KEY (sink, topic, column_name)
+)`
 }
 
 // takeOver makes this session the sink's only one: it ends what an instance before left connected, raises the epoch and
@@ -95,8 +105,8 @@ func parseOffset(row [][]byte) (sink.Offset, error) {
 // createState creates what is missing. CREATE ... IF NOT EXISTS needs rights even when there is nothing to create.
 func (s *session) createState(ctx context.Context) error {
 	c := s.target.config
-	rows, err := query(ctx, s.conn, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL AND to_regclass($3) IS NOT NULL",
-		quote(c.OffsetsSchema), c.sinksTable(), c.offsetsTable())
+	rows, err := query(ctx, s.conn, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL AND to_regclass($3) IS NOT NULL AND to_regclass($4) IS NOT NULL",
+		quote(c.OffsetsSchema), c.sinksTable(), c.offsetsTable(), c.columnsTable())
 	if err != nil {
 		return fmt.Errorf("look for offsets tables: %w", err)
 	}
