@@ -248,28 +248,43 @@ func (b *Broker) GroupLags() []GroupLag {
 		m := p.Marks()
 		g := GroupLag{Group: l.Group, Topic: l.Topic, Partition: l.Partition, Committed: l.Committed,
 			End: m.LastStable, Members: l.Members, State: l.State.String()}
-		from := max(l.Committed, m.LogStart)
+		from, written := firstData(p, max(l.Committed, m.LogStart), g.End)
 		g.LagEvents = max(0, g.End-from)
 		if total := m.End - m.LogStart; total > 0 {
 			g.LagBytes = int64(float64(p.Bytes()) * float64(g.LagEvents) / float64(total))
 		}
-		if g.LagEvents > 0 {
-			g.LagSeconds = ageOf(p, from)
+		if g.LagEvents > 0 && !written.IsZero() {
+			g.LagSeconds = max(0, time.Since(written).Seconds())
 		}
 		list = append(list, g)
 	}
 	return list
 }
 
-// ageOf is how long ago the record at an offset was written, as its batch tells.
-func ageOf(p *log.Partition, offset int64) float64 {
-	res, err := p.Read(offset, 1, true, log.ReadUncommitted)
-	if err != nil || len(res.Batches) == 0 {
-		return 0
+// markerWindow bounds what firstData reads to pass over transaction markers.
+const markerWindow = 64 << 10
+
+// firstData passes over the transaction markers at the start of [from, end), which no consumer is given and so none
+// commits: a group that has read everything has no lag. It returns the first offset behind them, and when its batch was written
+// (zero: not known).
+func firstData(p *log.Partition, from, end int64) (int64, time.Time) {
+	if from >= end {
+		return from, time.Time{}
 	}
-	h, err := record.ParseHeader(res.Batches)
-	if err != nil {
-		return 0
+	res, err := p.Read(from, markerWindow, true, log.ReadUncommitted)
+	for rest := res.Batches; err == nil && len(rest) > 0 && from < end; {
+		var batch []byte
+		if batch, rest, err = record.Next(rest); err != nil {
+			break
+		}
+		h, err := record.ParseHeader(batch)
+		if err != nil {
+			break
+		}
+		if !h.Control() {
+			return from, time.UnixMilli(h.MaxTimestamp)
+		}
+		from = h.LastOffset() + 1
 	}
-	return max(0, time.Since(time.UnixMilli(h.MaxTimestamp)).Seconds())
+	return from, time.Time{}
 }
