@@ -117,4 +117,8 @@ type Options struct {
 	MinFreeBytes int64
 	// OnFatal is called once when durability can no longer be promised (a failed sync); the node must stop.
 	OnFatal func(error)
+
+	// rewriting, when set, is called with the store right before Badger reads the newest version for a collection. It
+	// does so without a lock; a version that is one commit old makes it keep more, so only the race detector minds.
+	rewriting func(*Store)
 }

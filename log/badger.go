@@ -53,6 +53,9 @@ const syncFailure = "while curlf sync"
 // collectionChosen is what Badger logs once a collection has chosen a value-log file.
 const collectionChosen = "Found value log max discard fid"
 
+// rewriteStarts is what Badger logs right before a collection reads the newest version.
+const rewriteStarts = "Rewriting fid"
+
 // badgerLogger passes on what Badger logs and stops the store on a failed sync. Badger calls it from the goroutine that
 // does the work.
 type badgerLogger struct {
@@ -62,6 +65,7 @@ type badgerLogger struct {
 	// anything. An error is thrown through Badger, as a panic, to whoever asked for the collection: there is no other way
 	// to stop one, and at this place Badger holds nothing that is not released on the way.
 	collecting func(fid uint32) error
+	rewriting  func() // nil: not called
 }
 
 // Errorf implements badger.Logger.
@@ -85,6 +89,9 @@ func (l *badgerLogger) Warningf(format string, args ...any) {
 
 // Infof implements badger.Logger.
 func (l *badgerLogger) Infof(format string, args ...any) {
+	if l.rewriting != nil && strings.HasPrefix(format, rewriteStarts) {
+		l.rewriting()
+	}
 	if !strings.HasPrefix(format, collectionChosen) || len(args) == 0 || l.collecting == nil {
 		return
 	}

@@ -40,6 +40,12 @@ func mustOpen(t testing.TB, dir string, opts Options) *Store {
 	if opts.OnFatal == nil {
 		opts.OnFatal = func(err error) { t.Errorf("fatal: %v", err) }
 	}
+	if raceFactor > 1 {
+		opts.rewriting = func(s *Store) {
+			s.commitMu.Lock()
+			time.AfterFunc(20*time.Millisecond, s.commitMu.Unlock)
+		}
+	}
 	s, err := Open(dir, opts)
 	if err != nil {
 		t.Fatal(err)

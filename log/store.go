@@ -97,7 +97,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		err := fmt.Errorf("open log: %w: only %d MiB are free on the file system of %s", ErrDiskFull, s.space.free.Load()>>20, dir)
 		return nil, errors.Join(err, d.close())
 	}
-	if err := s.openDatabase(); err != nil {
+	if err := s.openDatabase(opts.rewriting); err != nil {
 		return nil, errors.Join(fmt.Errorf("open log in %s: %w", dir, err), d.close())
 	}
 	if err := errors.Join(s.restoreDamaged(), s.findGroups()); err != nil {
@@ -109,7 +109,7 @@ func Open(dir string, opts Options) (*Store, error) {
 }
 
 // openDatabase opens Badger, or says in one line what is wrong with its files.
-func (s *Store) openDatabase() (err error) {
+func (s *Store) openDatabase(rewriting func(*Store)) (err error) {
 	defer func() {
 		if r := recover(); r != nil { // how Badger reports some kinds of damage
 			err = fmt.Errorf("%w: the storage engine stopped: %v; restore the data directory from a backup", ErrDamaged, r)
@@ -120,7 +120,11 @@ func (s *Store) openDatabase() (err error) {
 	}
 	onFatal := s.onFatal
 	s.onFatal = nil // what goes wrong until here is the caller's error
-	s.db, err = badger.Open(badgerOptions(s.dir.path, &badgerLogger{log: s.log, fatal: s.fatal, collecting: s.checkFile}))
+	logger := &badgerLogger{log: s.log, fatal: s.fatal, collecting: s.checkFile}
+	if rewriting != nil {
+		logger.rewriting = func() { rewriting(s) }
+	}
+	s.db, err = badger.Open(badgerOptions(s.dir.path, logger))
 	if err != nil {
 		if failure := s.failure(); failure != nil {
 			return failure
