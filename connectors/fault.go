@@ -52,4 +52,6 @@ type Finding struct {
 	Subject string `json:"subject"` // what was looked at: a table, a setting, a slot
 	Problem string `json:"problem"`
 	Remedy  string `json:"remedy"` // exact SQL or setting
+
+	Keyless string `json:"-"` // the topic of the table that was looked at, when its events have no key: sinks stop at it
 }

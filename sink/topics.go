@@ -52,6 +52,27 @@ func (s Selection) Wants(topic string) bool {
 	return wanted
 }
 
+// MayRead tells whether topics of a connector can belong to the selection.
+func (s Selection) MayRead(prefix string) bool {
+	prefix += "."
+	for _, p := range s {
+		if strings.HasPrefix(p, exclude) {
+			continue
+		}
+		literal := p
+		if i := strings.IndexAny(p, `*?[\`); i >= 0 {
+			literal = p[:i]
+			if strings.HasPrefix(prefix, literal) {
+				return true
+			}
+		}
+		if strings.HasPrefix(literal, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
 // names tells whether the selection has a topic by its full name.
 func (s Selection) names(topic string) bool { return slices.Contains(s, topic) && s.Wants(topic) }
 

@@ -39,8 +39,9 @@ type inspection struct {
 
 // description is what events make of a table.
 type description struct {
-	lossy []string // columns of which they keep less than there is
-	err   error
+	lossy   []string // columns of which they keep less than there is
+	keyless bool
+	err     error
 }
 
 func (c *Config) inspect(ctx context.Context, conn *pgconn.PgConn) (*inspection, error) {
@@ -118,7 +119,7 @@ func (c *Config) describeAll(ctx context.Context, conn *pgconn.PgConn, tables []
 			described[t] = description{err: err}
 			continue
 		}
-		described[t] = description{lossy: r.schema.Lossy()}
+		described[t] = description{lossy: r.schema.Lossy(), keyless: len(r.schema.KeyColumns()) == 0}
 	}
 	return described, nil
 }
@@ -203,8 +204,11 @@ func (c *Config) findings(in *inspection) []connectors.Finding {
 	}
 	topics := map[string]*table{}
 	for _, t := range in.tables {
+		topic, before := c.topicOf(t.schema, t.name), len(list)
 		c.tableFindings(t, in, add)
-		topic := c.topicOf(t.schema, t.name)
+		if in.described[t].keyless && len(list) > before {
+			list[before].Keyless = topic
+		}
 		if other := topics[topic]; other != nil {
 			add(bad, "table "+t.String(), "leave one of them out with table.exclude.list, or rename it", "it would share topic %s with table %s", topic, other)
 		}

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rowtrail/rowtrail/configs"
 	"github.com/rowtrail/rowtrail/connectors"
-	connectorpg "github.com/rowtrail/rowtrail/connectors/postgres"
-	sinkpg "github.com/rowtrail/rowtrail/sink/postgres"
 )
 
 const checkTimeout = time.Minute
@@ -36,7 +33,7 @@ func (a *app) checkCommand() *cobra.Command {
 permissions and settings, and print the exact SQL that mends each finding. Exit code 1 when there are errors; warnings are
 no errors.`,
 		Example: "  rowtrail check -c configs/shop.yaml\n  rowtrail check -c configs/shop.yaml --connect --output json",
-		Args:    args(cobra.NoArgs),
+		Args:    args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.check(cmd.Context(), connect)
 		},
@@ -59,6 +56,9 @@ func (a *app) check(ctx context.Context, connect bool) error {
 		}
 		findings = append(findings, finding{where, connectors.LevelError, p.Key, p.What, p.Remedy})
 	}
+	if len(problems) == 0 {
+		findings = append(findings, truncateFindings(cfg)...)
+	}
 	if connect && len(problems) == 0 {
 		findings = append(findings, connectFindings(ctx, cfg)...)
 	}
@@ -75,39 +75,6 @@ func (a *app) check(ctx context.Context, connect bool) error {
 		return &failure{ExitError, errors.New("")} // all is said
 	}
 	return nil
-}
-
-// connectFindings asks all sources and targets at the same time and keeps the file's order.
-func connectFindings(ctx context.Context, cfg *configs.Config) []finding {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	parts := make([][]finding, len(cfg.Connectors)+len(cfg.Sinks))
-	var wg sync.WaitGroup
-	for i, c := range cfg.Connectors {
-		wg.Go(func() {
-			if parsed, ok := c.Parsed.(*connectorpg.Config); ok {
-				for _, f := range connectorpg.Check(ctx, parsed) {
-					parts[i] = append(parts[i], finding{"connector " + c.Name, f.Level, f.Subject, f.Problem, f.Remedy})
-				}
-			}
-		})
-	}
-	for i, s := range cfg.Sinks {
-		wg.Go(func() {
-			if parsed, ok := s.Parsed.(*sinkpg.Config); ok {
-				for _, f := range sinkpg.Check(ctx, parsed) {
-					at := len(cfg.Connectors) + i
-					parts[at] = append(parts[at], finding{"sink " + s.Name, f.Level, f.Subject, f.Problem, f.Remedy})
-				}
-			}
-		})
-	}
-	wg.Wait()
-	var all []finding
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	return all
 }
 
 func (a *app) printFindings(findings []finding, failed int, connect bool) error {
@@ -132,12 +99,20 @@ func (a *app) printFindings(findings []finding, failed int, connect bool) error 
 	if failed == 0 {
 		fmt.Fprintf(&b, "%s: ok", a.config)
 		if n := len(findings); n > 0 {
-			fmt.Fprintf(&b, ", %d warnings", n)
+			fmt.Fprintf(&b, ", %s", count(n, "warning"))
 		}
 		b.WriteString("\n")
 	} else {
-		fmt.Fprintf(&b, "%s: %d errors, %d warnings\n", a.config, failed, len(findings)-failed)
+		fmt.Fprintf(&b, "%s: %s, %s\n", a.config, count(failed, "error"), count(len(findings)-failed, "warning"))
 	}
 	_, err := a.out.Write([]byte(b.String()))
 	return err
+}
+
+// count writes a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -34,7 +34,7 @@ func (a *app) groupsCommand() *cobra.Command {
 		Use:     "groups [GROUP]",
 		Short:   "List consumer groups with their lag, or describe one",
 		Example: "  rowtrail groups\n  rowtrail groups rowtrail-sink-warehouse --output json",
-		Args:    args(cobra.MaximumNArgs(1)),
+		Args:    args("[GROUP]"),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return a.administer(cmd.Context(), func(ctx context.Context, adm *kadm.Client) error {
 				lines, err := groupLines(ctx, adm, given)

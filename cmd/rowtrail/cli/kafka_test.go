@@ -67,11 +67,13 @@ func TestTail(t *testing.T) {
 		flags string
 		want  []int64 // offsets
 	}{
-		{"", []int64{3, 4, 5, 6, 7, 8, 9, 10, 11}}, // the commit marker is the tenth
+		{"", []int64{2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}, // a commit marker follows
 		{"--from beginning", []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
 		{"--from beginning --max 2", []int64{0, 1}},
 		{"--from 10", []int64{10, 11}},
-		{"--from=-3", []int64{10, 11}},
+		{"--from=-3", []int64{9, 10, 11}},
+		{"--from=-12", []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
+		{"--from=-9223372036854775807 --max 1", []int64{0}},
 		{"--from end", nil},
 		{"--from 2023-11-14T22:13:28Z", []int64{8, 9, 10, 11}},
 		{"--partition 1", nil},
@@ -114,10 +116,60 @@ func TestTail(t *testing.T) {
 	}
 }
 
+// TestTailCountsRecords: with a marker after each record, and aborted ones between, the last records lie further back than
+// their number of offsets.
+func TestTailCountsRecords(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	server := cluster.ListenAddrs()[0]
+	client, err := kgo.NewClient(kgo.SeedBrokers(server), kgo.TransactionalID("tx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	const transactions = 60
+	var committed []int64
+	for i := range transactions {
+		if err := client.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		r := &kgo.Record{Topic: "one", Value: []byte("1")}
+		if err := client.ProduceSync(ctx, r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		commit := kgo.TransactionEndTry(i%4 == 0)
+		if err := client.EndTransaction(ctx, commit); err != nil {
+			t.Fatal(err)
+		}
+		if commit {
+			committed = append(committed, r.Offset)
+		}
+	}
+	for _, n := range []int{1, 4, 10, len(committed), len(committed) + 5} {
+		_, out, errs := runCLI(t, "tail", "one", "--server", server, "-o", "json", fmt.Sprintf("--from=-%d", n))
+		var got []int64
+		for _, line := range lines(out) {
+			var r recordLine
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatalf("-%d: %v in %s%s", n, err, line, errs)
+			}
+			got = append(got, r.Offset)
+		}
+		if want := committed[max(0, len(committed)-n):]; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("-%d: got %v, want %v", n, got, want)
+		}
+	}
+}
+
 func TestTopicsAndGroups(t *testing.T) {
 	server := fakeCluster(t)
 	_, out, _ := runCLI(t, "topics", "--server", server)
-	if got := strings.Fields(out); len(got) < 6 || got[3] != "orders" || got[4] != "2" || got[5] != "15" {
+	if got := strings.Fields(out); len(got) < 6 || got[2] != "OFFSETS" || got[3] != "orders" || got[4] != "2" || got[5] != "15" {
 		t.Errorf("topics: %s", out)
 	}
 	var topic topicLine

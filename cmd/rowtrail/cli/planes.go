@@ -15,8 +15,16 @@ func (a *app) connectorsCommand() *cobra.Command {
 		[]string{"NAME", "TYPE", "STATE", "POSITION", "EVENTS", "TRANSACTIONS", "LAG", "LAG EVENTS", "LAG TIME", "LOAD", "ERROR"},
 		func(s connectors.Status) []any {
 			return []any{s.Name, s.Type, s.State, s.Position, s.Events, s.Transactions, bytesText(s.LagBytes), s.LagEvents, secondsText(s.LagSeconds),
-				load(s.Load), s.Error}
+				load(s.Load), trouble(s)}
 		})
+}
+
+// trouble is why a connector does not go on or, while it does, what of it needs a person.
+func trouble(s connectors.Status) string {
+	if s.Error != "" || len(s.Warnings) == 0 {
+		return s.Error
+	}
+	return "warning: " + strings.Join(s.Warnings, "; ")
 }
 
 func load(l *connectors.LoadStatus) string {
@@ -41,7 +49,7 @@ func statusCommand[S any](a *app, role, example string, head []string, row func(
 		Use:     role + "s [NAME]",
 		Short:   "Print the state and lag of " + role + "s",
 		Example: fmt.Sprintf("  rowtrail %ss\n  rowtrail %ss %s --output json", role, role, example),
-		Args:    args(cobra.MaximumNArgs(1)),
+		Args:    args("[NAME]"),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			list := make([]S, 1)
 			var err error

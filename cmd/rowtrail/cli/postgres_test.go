@@ -166,3 +166,33 @@ func TestCheckConnectNamesTheRemedy(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckConnectWarnsOfKeylessTables: a sink would stop at them, unless its topics leave them out.
+func TestCheckConnectWarnsOfKeylessTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a Postgres server; run without -short")
+	}
+	server := servers.ForTest(t, servers.Options{})
+	source := database(t, server, "shop", "CREATE TABLE orders (id int PRIMARY KEY); CREATE TABLE audit (what text); ALTER TABLE audit REPLICA IDENTITY FULL")
+	target := database(t, server, "warehouse", "")
+	check := func(topics string) string {
+		t.Helper()
+		code, out, errs := runCLI(t, "check", "--connect", "-c", write(t, fmt.Sprintf(`connectors:
+  - {name: shop, type: postgres, config: {database.dsn: %q, schema.include.list: public, skipped.operations: none}}
+sinks:
+  - {name: warehouse, type: postgres, topics: [%s], config: {dsn: %q}}
+`, source, topics, target)))
+		if code != ExitOK {
+			t.Fatalf("exit %d\n%s%s", code, out, errs)
+		}
+		return out
+	}
+	const want = `sink warehouse: warning: topic shop.public.audit: the sink will stop at its first change: its table has no key, so its rows cannot be told apart ` +
+		`in the target; leave it out with "!shop.public.audit" in the sink's topics, or give the table a primary key` + "\n"
+	if out := check(`"shop.public.*"`); strings.Count(out, "sink warehouse:") != 1 || !strings.Contains(out, want) {
+		t.Errorf("got\n%s", out)
+	}
+	if out := check(`"shop.public.*", "!shop.public.audit"`); strings.Contains(out, "sink warehouse:") {
+		t.Errorf("left out:\n%s", out)
+	}
+}

@@ -74,7 +74,7 @@ func Run(args []string, stdout, stderr io.Writer, linked string) int {
 		code = ExitUsage
 	}
 	if text := err.Error(); text != "" {
-		if code == ExitUsage {
+		if code == ExitUsage && !strings.Contains(text, "--help`") {
 			text += "\nrun `rowtrail --help`, or `rowtrail COMMAND --help`"
 		}
 		if problems := (configs.Problems)(nil); !errors.As(err, &problems) { // those begin with their file
@@ -117,16 +117,6 @@ Exit codes: 0 ok, 1 failed or check found errors, 2 wrong command line, 3 no suc
 	return root
 }
 
-// args makes an argument check a usage error.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, given []string) error {
-		if err := check(cmd, given); err != nil {
-			return usage(fmt.Errorf("%s: %w", cmd.CommandPath(), err))
-		}
-		return nil
-	}
-}
-
 func (a *app) json() bool { return a.output == "json" }
 
 func (a *app) versionCommand() *cobra.Command {
@@ -134,7 +124,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  rowtrail version --output json",
-		Args:    args(cobra.NoArgs),
+		Args:    args(),
 		RunE: func(*cobra.Command, []string) error {
 			info := map[string]string{"version": a.version}
 			if build, ok := debug.ReadBuildInfo(); ok {

@@ -18,6 +18,9 @@ import (
 	"github.com/rowtrail/rowtrail/configs"
 )
 
+// signalGrace: a supervisor may send its signal to the process and to its group, which is one wish.
+const signalGrace = time.Second
+
 // stopGrace is what a shutdown may take beyond its deadline to close files.
 const stopGrace = 5 * time.Second
 
@@ -26,10 +29,10 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve -c FILE",
 		Short: "Run a node",
 		Long: `Run a node: the log with its Kafka and HTTP listeners, and the connectors and sinks of the file. SIGTERM or SIGINT stops it
-gracefully within node.shutdown_timeout; a second one ends it at once. Where it listens goes to standard output, its log
+gracefully within node.shutdown_timeout; a further one, a second or more later, ends it at once. Where it listens goes to standard output, its log
 to standard error.`,
 		Example: "  rowtrail serve -c configs/shop.yaml",
-		Args:    args(cobra.NoArgs),
+		Args:    args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.load()
 			if err != nil {
@@ -80,28 +83,33 @@ func (a *app) serve(ctx context.Context, cfg *configs.Config) error {
 			return node.err
 		}
 	case s := <-signals:
+		first := time.Now()
 		logger.Info("stopping while starting", "signal", s.String())
 		cancel()
-		select {
-		case node = <-up:
-		case s := <-signals:
-			return fmt.Errorf("second signal (%s): stopped at once", s)
+		for node.d == nil && node.err == nil {
+			select {
+			case node = <-up:
+			case s := <-signals:
+				if time.Since(first) >= signalGrace {
+					return fmt.Errorf("second signal (%s): stopped at once", s)
+				}
+			}
 		}
 		if node.err != nil {
 			return nil // what was asked for
 		}
-		return a.stop(node.d, cfg, logger, signals)
+		return a.stop(node.d, cfg, logger, signals, first)
 	}
 	if err := a.announce(node.d); err != nil {
-		return errors.Join(err, a.stop(node.d, cfg, logger, signals))
+		return errors.Join(err, a.stop(node.d, cfg, logger, signals, time.Time{}))
 	}
 	select {
 	case s := <-signals:
 		logger.Info("stopping", "signal", s.String(), "within", cfg.Node.ShutdownTimeout.String())
-		return a.stop(node.d, cfg, logger, signals)
+		return a.stop(node.d, cfg, logger, signals, time.Now())
 	case err := <-node.d.Fatal():
 		logger.Error("stopping: the node cannot go on", "error", err)
-		return errors.Join(fmt.Errorf("stopped because the node cannot go on: %w", err), a.stop(node.d, cfg, logger, signals))
+		return errors.Join(fmt.Errorf("stopped because the node cannot go on: %w", err), a.stop(node.d, cfg, logger, signals, time.Time{}))
 	}
 }
 
@@ -118,8 +126,8 @@ func (a *app) announce(d *daemon.Daemon) error {
 	return err
 }
 
-// stop ends the node within its deadline, or at once at a second signal.
-func (a *app) stop(d *daemon.Daemon, cfg *configs.Config, logger *slog.Logger, signals <-chan os.Signal) error {
+// stop ends the node within its deadline, or at once at a signal that is not the first one's double.
+func (a *app) stop(d *daemon.Daemon, cfg *configs.Config, logger *slog.Logger, signals <-chan os.Signal, first time.Time) error {
 	timeout := time.Duration(cfg.Node.ShutdownTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -127,17 +135,21 @@ func (a *app) stop(d *daemon.Daemon, cfg *configs.Config, logger *slog.Logger, s
 	go func() { stopped <- d.Stop(ctx) }()
 	late := time.NewTimer(timeout + stopGrace)
 	defer late.Stop()
-	select {
-	case err := <-stopped:
-		if err != nil {
-			return fmt.Errorf("stop: %w; nothing acknowledged is lost, the next start takes longer", err)
+	for {
+		select {
+		case err := <-stopped:
+			if err != nil {
+				return fmt.Errorf("stop: %w; nothing acknowledged is lost, the next start takes longer", err)
+			}
+			logger.Info("stopped")
+			return nil
+		case s := <-signals:
+			if time.Since(first) >= signalGrace {
+				return fmt.Errorf("second signal (%s): stopped at once; nothing acknowledged is lost, the next start takes longer", s)
+			}
+		case <-late.C:
+			return fmt.Errorf("stop: still busy after %s; nothing acknowledged is lost, the next start takes longer", timeout+stopGrace)
 		}
-		logger.Info("stopped")
-		return nil
-	case s := <-signals:
-		return fmt.Errorf("second signal (%s): stopped at once; nothing acknowledged is lost, the next start takes longer", s)
-	case <-late.C:
-		return fmt.Errorf("stop: still busy after %s; nothing acknowledged is lost, the next start takes longer", timeout+stopGrace)
 	}
 }
 
@@ -153,7 +165,12 @@ func newLogger(w io.Writer, cfg configs.Logging, asJSON bool) (*slog.Logger, err
 	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
 		return nil, fmt.Errorf("logging.level: %w", err)
 	}
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration { // JSON's would be nanoseconds
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}}
 	if cfg.Format == "json" || asJSON || cfg.Format == "auto" && !isTerminal(w) {
 		return slog.New(slog.NewJSONHandler(w, opts)), nil
 	}

@@ -50,7 +50,7 @@ bare value when the key has one column. A row that did not exist then, or was de
   rowtrail state shop.public.orders '{"id":42}' --at 2026-01-31T12:00:00Z
   rowtrail state shop.public.orders --at=-5m --output json
   rowtrail state shop.public.orders 42 --at 0/16B3748`,
-		Args: args(cobra.RangeArgs(1, 2)),
+		Args: args("TOPIC", "[KEY]"),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return a.rows(cmd, &f, len(given) == 2, append([]string{"state"}, given...))
 		},
@@ -71,7 +71,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Long:  `Print every version of the row with a key, oldest first. KEY is the row's key as JSON, or a bare value when the key has one column.`,
 		Example: `  rowtrail history shop.public.orders 42
   rowtrail history shop.public.prices '{"product":7,"currency":"EUR"}' --output json`,
-		Args: args(cobra.ExactArgs(2)),
+		Args: args("TOPIC", "KEY"),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return a.rows(cmd, &f, false, append([]string{"history"}, given...))
 		},

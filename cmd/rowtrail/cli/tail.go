@@ -63,7 +63,7 @@ now, or on and on with --follow.`,
 		Example: `  rowtrail tail shop.public.orders
   rowtrail tail shop.public.orders --from beginning --max 100 --output json
   rowtrail tail shop.public.orders --from 2026-01-31T12:00:00Z --follow`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: args("TOPIC"),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
@@ -87,9 +87,17 @@ func (a *app) tail(ctx context.Context, topic string, f tailFlags) error {
 		return err
 	}
 	defer client.Close()
-	next, ends, err := tailRange(ctx, adm, topic, f)
+	next, ends, last, err := tailRange(ctx, adm, topic, f)
 	if err != nil {
 		return err
+	}
+	if last > 0 {
+		if next, err = locateLast(ctx, client, topic, last, next, ends); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
 	}
 	assign := map[int32]kgo.Offset{}
 	for p, at := range next {
@@ -124,7 +132,7 @@ func (a *app) printRecords(ctx context.Context, client *kgo.Client, f tailFlags,
 			return nil
 		}
 		if err := fetches.Err0(); errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("no record came for %s, though the end of the topic is not reached; is the node overloaded? `rowtrail topics` shows its ends", tailStall)
+			return stalled()
 		}
 		for _, e := range fetches.Errors() {
 			return fmt.Errorf("read %s, partition %d: %w", e.Topic, e.Partition, e.Err)
@@ -155,22 +163,22 @@ func behind(next, ends map[int32]int64) bool {
 	return false
 }
 
-// tailRange resolves --from to a first offset and an end for each partition.
-func tailRange(ctx context.Context, adm *kadm.Client, topic string, f tailFlags) (next, ends map[int32]int64, err error) {
+// tailRange resolves --from to a first offset and an end for each partition. With last, the last so many records are asked for.
+func tailRange(ctx context.Context, adm *kadm.Client, topic string, f tailFlags) (next, ends map[int32]int64, last int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	lines, err := topicLines(ctx, adm, []string{topic})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	from, err := parseFrom(f.from, time.Now())
 	if err != nil {
-		return nil, nil, usage(err)
+		return nil, nil, 0, usage(err)
 	}
 	var timed kadm.ListedOffsets
 	if from.at != nil {
 		if timed, err = adm.ListOffsetsAfterMilli(ctx, from.at.UnixMilli(), topic); err != nil {
-			return nil, nil, fmt.Errorf("find offsets of a time: %w", err)
+			return nil, nil, 0, fmt.Errorf("find offsets of a time: %w", err)
 		}
 	}
 	next, ends = map[int32]int64{}, map[int32]int64{}
@@ -179,7 +187,7 @@ func tailRange(ctx context.Context, adm *kadm.Client, topic string, f tailFlags)
 			continue
 		}
 		if p.Start < 0 || p.LastStable < 0 {
-			return nil, nil, fmt.Errorf("partition %d of %s has no leader now; try again", p.Partition, topic)
+			return nil, nil, 0, fmt.Errorf("partition %d of %s has no leader now; try again", p.Partition, topic)
 		}
 		ends[p.Partition] = p.LastStable
 		start := from.offset
@@ -190,16 +198,16 @@ func tailRange(ctx context.Context, adm *kadm.Client, topic string, f tailFlags)
 				start = o.Offset
 			}
 		case from.last > 0:
-			start = p.LastStable - from.last
+			start = p.Start
 		case from.end:
 			start = p.LastStable
 		}
 		next[p.Partition] = max(start, p.Start)
 	}
 	if len(next) == 0 {
-		return nil, nil, notFound("topic %s has no partition %d; it has %d", topic, f.partition, len(lines[0].Partitions))
+		return nil, nil, 0, notFound("topic %s has no partition %d; it has %d", topic, f.partition, len(lines[0].Partitions))
 	}
-	return next, ends, nil
+	return next, ends, from.last, nil
 }
 
 // start is a parsed --from: an offset unless one of the others is set.

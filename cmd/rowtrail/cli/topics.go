@@ -13,7 +13,7 @@ import (
 type topicLine struct {
 	Name       string            `json:"name"`
 	Internal   bool              `json:"internal"`
-	Records    int64             `json:"records"` // offsets between start and end
+	Offsets    int64             `json:"offsets"` // between start and end: records, and markers of transactions
 	Partitions []partitionLine   `json:"partitions"`
 	Config     map[string]string `json:"config,omitempty"` // of one topic that is asked for
 }
@@ -29,10 +29,12 @@ type partitionLine struct {
 func (a *app) topicsCommand() *cobra.Command {
 	var internal bool
 	c := &cobra.Command{
-		Use:     "topics [TOPIC]",
-		Short:   "List topics, or describe one",
+		Use:   "topics [TOPIC]",
+		Short: "List topics, or describe one",
+		Long: `List topics, or describe one. OFFSETS counts what the topic holds between its start and its end: records, and the markers of
+transactions, which take offsets too; what compaction has removed is counted as well.`,
 		Example: "  rowtrail topics\n  rowtrail topics shop.public.orders --output json",
-		Args:    args(cobra.MaximumNArgs(1)),
+		Args:    args("[TOPIC]"),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return a.administer(cmd.Context(), func(ctx context.Context, adm *kadm.Client) error {
 				lines, err := topicLines(ctx, adm, given)
@@ -58,9 +60,9 @@ func (a *app) printTopics(lines []topicLine) error {
 	if a.json() {
 		return a.printJSON(lines)
 	}
-	t := newTable(a.out, "TOPIC", "PARTITIONS", "RECORDS")
+	t := newTable(a.out, "TOPIC", "PARTITIONS", "OFFSETS")
 	for _, l := range lines {
-		t.row(l.Name, len(l.Partitions), l.Records)
+		t.row(l.Name, len(l.Partitions), l.Offsets)
 	}
 	return t.flush()
 }
@@ -104,7 +106,7 @@ func topicLines(ctx context.Context, adm *kadm.Client, names []string) ([]topicL
 			}
 			part := partitionLine{Partition: p.Partition, Leader: p.Leader, Start: at(starts), LastStable: at(stable), End: at(ends)}
 			if part.Start >= 0 && part.End >= part.Start {
-				line.Records += part.End - part.Start
+				line.Offsets += part.End - part.Start
 			}
 			line.Partitions = append(line.Partitions, part)
 		}

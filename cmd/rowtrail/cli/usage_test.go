@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/rowtrail/rowtrail/configs"
 )
 
 // runCLI runs a command line and returns its exit code and what it printed.
@@ -47,9 +52,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{"", "rowtrail: no command given"},
 		{"topcs", `rowtrail: unknown command "topcs" for "rowtrail"`},
 		{"topics --nope", "rowtrail: unknown flag: --nope"},
-		{"topics a b", "rowtrail: rowtrail topics: accepts at most 1 arg(s), received 2"},
-		{"state", "rowtrail: rowtrail state: accepts between 1 and 2 arg(s), received 0"},
-		{"history t", "rowtrail: rowtrail history: accepts 2 arg(s), received 1"},
 		{"tail t --max x", "rowtrail: invalid argument \"x\" for \"--max\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"},
 		{"tail t --max=-1", "rowtrail: --max -1 is negative"},
 		{"state t --full --text", "rowtrail: --full and --text exclude each other"},
@@ -62,6 +64,66 @@ func TestWrongCommandLines(t *testing.T) {
 		if code != ExitUsage || first != c.want || !strings.HasPrefix(second, "run `rowtrail --help`") || out != "" {
 			t.Errorf("rowtrail %s: exit %d\n%s%s", c.args, code, out, errs)
 		}
+	}
+}
+
+// TestWrongArguments: one line says which argument is missing or too much.
+func TestWrongArguments(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"tail", "rowtrail: tail: TOPIC is missing; see `rowtrail tail --help`\n"},
+		{"state", "rowtrail: state: TOPIC is missing; see `rowtrail state --help`\n"},
+		{"history t", "rowtrail: history: KEY is missing; see `rowtrail history --help`\n"},
+		{"check a b", "rowtrail: check: too many arguments (\"a b\"); it takes none; see `rowtrail check --help`\n"},
+		{"topics a b", "rowtrail: topics: too many arguments (\"b\"); it takes [TOPIC]; see `rowtrail topics --help`\n"},
+	} {
+		if code, out, errs := runCLI(t, strings.Fields(c.args)...); code != ExitUsage || errs != c.want || out != "" {
+			t.Errorf("rowtrail %s: exit %d\n%s%s", c.args, code, out, errs)
+		}
+	}
+}
+
+// TestCheckWarnsOfTruncates: one warning for a connector that feeds sinks and does not capture TRUNCATE.
+func TestCheckWarnsOfTruncates(t *testing.T) {
+	const planes = `connectors:
+  - {name: shop, type: postgres, config: {database.dsn: "postgres://a@b/c"%s}}
+sinks:
+  - {name: one, type: postgres, topics: ["%s"], config: {dsn: "postgres://a@b/d"}}
+  - {name: two, type: postgres, topics: ["*", "!shop.public.audit"], config: {dsn: "postgres://a@b/e"}}
+  - {name: three, type: postgres, topics: [other.x], config: {dsn: "postgres://a@b/f"}}
+`
+	for _, c := range []struct{ name, properties, topics, fed string }{
+		{"by default", "", "shop.public.*", "one, two"},
+		{"another connector's topics", "", "shopping.*", "two"},
+		{"a topic by name", ", skipped.operations: \"u,t\"", "shop.public.orders", "one, two"},
+		{"captured", ", skipped.operations: none", "shop.public.*", ""},
+	} {
+		file := write(t, fmt.Sprintf(planes, c.properties, c.topics))
+		code, out, errs := runCLI(t, "check", "-c", file)
+		want := file + ": ok\n"
+		if c.fed != "" {
+			want = "connector shop: warning: skipped.operations: a TRUNCATE at the source is not captured, so it is not applied by " + c.fed +
+				": the target keeps the rows; set skipped.operations to none, or to a list without t\n" + file + ": ok, 1 warning\n"
+		}
+		if code != ExitOK || out != want || errs != "" {
+			t.Errorf("%s: exit %d\n%s%s", c.name, code, out, errs)
+		}
+	}
+	file := write(t, "node: {data_dri: x}\n")
+	if _, out, _ := runCLI(t, "check", "-c", file); !strings.HasSuffix(out, file+": 1 error, 0 warnings\n") {
+		t.Errorf("one error: %s", out)
+	}
+}
+
+// TestLoggedDurations: JSON would have them in nanoseconds.
+func TestLoggedDurations(t *testing.T) {
+	var out bytes.Buffer
+	logger, err := newLogger(&out, configs.Logging{Level: "info", Format: "json"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger.With("a", 1269*time.Millisecond).Info("x", slog.Group("g", "b", time.Minute))
+	if got := out.String(); !strings.Contains(got, `"a":"1.269s"`) || !strings.Contains(got, `"g":{"b":"1m0s"}`) {
+		t.Error(got)
 	}
 }
 

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// args names what a command takes; a name in brackets may be left out. What is missing or too much is a usage error of one line.
+func args(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		command := strings.TrimPrefix(cmd.CommandPath(), "rowtrail ")
+		help := fmt.Sprintf("; see `rowtrail %s --help`", command)
+		if len(given) > len(names) {
+			takes := "none"
+			if len(names) > 0 {
+				takes = strings.Join(names, " ")
+			}
+			return usage(fmt.Errorf("%s: too many arguments (%q); it takes %s%s", command, strings.Join(given[len(names):], " "), takes, help))
+		}
+		for _, name := range names[len(given):] {
+			if !strings.HasPrefix(name, "[") {
+				return usage(fmt.Errorf("%s: %s is missing%s", command, name, help))
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/rowtrail/rowtrail/configs"
+	"github.com/rowtrail/rowtrail/connectors"
+	connectorpg "github.com/rowtrail/rowtrail/connectors/postgres"
+	"github.com/rowtrail/rowtrail/sink"
+	sinkpg "github.com/rowtrail/rowtrail/sink/postgres"
+)
+
+// truncateFindings warns where a target keeps rows that a TRUNCATE at its source removes.
+func truncateFindings(cfg *configs.Config) []finding {
+	var all []finding
+	for _, c := range cfg.Connectors {
+		parsed, ok := c.Parsed.(*connectorpg.Config)
+		if !ok || !parsed.SkipTruncate {
+			continue
+		}
+		var fed []string
+		for _, s := range cfg.Sinks {
+			if sink.Selection(s.Topics).MayRead(parsed.Prefix) {
+				fed = append(fed, s.Name)
+			}
+		}
+		if len(fed) > 0 {
+			all = append(all, finding{
+				"connector " + c.Name, connectors.LevelWarning, "skipped.operations",
+				fmt.Sprintf("a TRUNCATE at the source is not captured, so it is not applied by %s: the target keeps the rows", strings.Join(fed, ", ")),
+				"set skipped.operations to none, or to a list without t",
+			})
+		}
+	}
+	return all
+}
+
+// keylessFindings warns of the topics that a sink will stop at.
+func keylessFindings(s configs.Sink, topics []string) []finding {
+	var all []finding
+	for _, topic := range topics {
+		if sink.Selection(s.Topics).Wants(topic) {
+			all = append(all, finding{
+				"sink " + s.Name, connectors.LevelWarning, "topic " + topic,
+				"the sink will stop at its first change: its table has no key, so its rows cannot be told apart in the target",
+				fmt.Sprintf("leave it out with %q in the sink's topics, or give the table a primary key", "!"+topic),
+			})
+		}
+	}
+	return all
+}
+
+// connectFindings asks all sources and targets at the same time and keeps the file's order.
+func connectFindings(ctx context.Context, cfg *configs.Config) []finding {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	sources, targets := make([][]connectors.Finding, len(cfg.Connectors)), make([][]sink.Finding, len(cfg.Sinks))
+	var wg sync.WaitGroup
+	for i, c := range cfg.Connectors {
+		wg.Go(func() {
+			if parsed, ok := c.Parsed.(*connectorpg.Config); ok {
+				sources[i] = connectorpg.Check(ctx, parsed)
+			}
+		})
+	}
+	for i, s := range cfg.Sinks {
+		wg.Go(func() {
+			if parsed, ok := s.Parsed.(*sinkpg.Config); ok {
+				targets[i] = sinkpg.Check(ctx, parsed)
+			}
+		})
+	}
+	wg.Wait()
+	var all []finding
+	var keyless []string
+	for i, c := range cfg.Connectors {
+		for _, f := range sources[i] {
+			all = append(all, finding{"connector " + c.Name, f.Level, f.Subject, f.Problem, f.Remedy})
+			if f.Keyless != "" {
+				keyless = append(keyless, f.Keyless)
+			}
+		}
+	}
+	for i, s := range cfg.Sinks {
+		for _, f := range targets[i] {
+			all = append(all, finding{"sink " + s.Name, f.Level, f.Subject, f.Problem, f.Remedy})
+		}
+		all = append(all, keylessFindings(s, keyless)...)
+	}
+	return all
+}
