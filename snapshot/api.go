@@ -34,7 +34,7 @@ type Row struct {
 	Timestamp  time.Time
 	CommitTime time.Time // of the source; zero when the record has no position header
 	Position   uint64    // commit position in the source; 0 when the record has no position header
-	Key, Value []byte    // Value is nil when Deleted
+	Key, Value []byte    // Value of a Deleted row is nil, or the event of the delete
 	Deleted    bool
 	Place      []byte // the whole position header; nil when the record has none
 	OldKey     []byte // the key that the row had before; nil unless the record is the create of a key change

@@ -171,7 +171,9 @@ func (p *partition) foldBatch(w *writer, batch []byte) error {
 			continue
 		}
 		e := entry{timestamp: r.Timestamp, tombstone: r.Value == nil, size: int64(len(r.Key) + len(r.Value))}
-		readPlace(&e, r)
+		if readPlace(&e, r); e.place != placeNone && isDelete(r.Value) {
+			e.tombstone = true // whether or not a tombstone follows
+		}
 		if w.next.next = r.Offset; r.Offset > h.BaseOffset {
 			w.next.base, w.next.crc = h.BaseOffset, h.CRC // the batch that holds the offset before
 		}

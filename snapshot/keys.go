@@ -17,7 +17,7 @@ const (
 )
 
 const (
-	formatVersion = 2
+	formatVersion = 3
 	offsetLen     = 8
 	prefixLen     = 1 + 4 + 4
 	hashedKey     = 0xffff // in place of a key's length

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"encoding/json"
 
 	"github.com/rowtrail/rowtrail/log/record"
 )
@@ -21,6 +22,29 @@ const (
 // of a row can pass for it: the envelope's images are both null.
 func isTruncate(value []byte) bool {
 	return bytes.Contains(value, []byte(`"op":"t"`)) && bytes.Contains(value, []byte(`"before":null,"after":null,`))
+}
+
+// isDelete recognises the envelope of a delete, with or without the converter's schema around it. Columns may be named as the
+// envelope's fields are, so what looks like one is read.
+func isDelete(value []byte) bool {
+	if !bytes.Contains(value, []byte(`"op":"d"`)) || !bytes.Contains(value, []byte(`"after":null`)) {
+		return false
+	}
+	type envelope struct {
+		Op    string          `json:"op"`
+		After json.RawMessage `json:"after"`
+	}
+	var e struct {
+		envelope
+		Payload *envelope `json:"payload"`
+	}
+	if json.Unmarshal(value, &e) != nil {
+		return false
+	}
+	if e.Payload != nil {
+		e.envelope = *e.Payload
+	}
+	return e.Op == "d" && (e.After == nil || string(e.After) == "null")
 }
 
 // readPlace finds a record's place in its source.

@@ -52,7 +52,7 @@ func (r *rowReader) read(h *hit) (row Row, found bool, err error) {
 		r.ready = true
 		row := Row{
 			Topic: r.topic, Partition: h.part.number, Offset: h.offset, Timestamp: time.UnixMilli(rec.Timestamp).UTC(),
-			Key: rec.Key, Value: rec.Value, Deleted: rec.Value == nil,
+			Key: rec.Key, Value: rec.Value, Deleted: h.tombstone,
 		}
 		if h.place == placeKnown {
 			row.Position, row.CommitTime = h.commit, time.UnixMicro(h.commitTime).UTC()
