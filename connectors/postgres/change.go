@@ -135,6 +135,7 @@ func (s *stream) truncated(ctx context.Context, b []byte) error {
 		if err := s.truncate(r); err != nil {
 			return err
 		}
+		s.emptied.Store(r.collection, true)
 	}
 	return nil
 }

@@ -141,7 +141,15 @@ func Check(ctx context.Context, c *Config) []connectors.Finding {
 	if err != nil {
 		return []connectors.Finding{errorFinding("connection", err)}
 	}
-	return c.findings(in)
+	list := c.findings(in)
+	if in.version < minVersion {
+		return list
+	}
+	slot, err := c.checkSlot(ctx, conn, in)
+	if err != nil {
+		return append(list, errorFinding("slot "+c.Slot, err))
+	}
+	return append(list, slot...)
 }
 
 func errorFinding(subject string, err error) connectors.Finding {

@@ -81,6 +81,7 @@ type run struct {
 	side      *sideConn
 	committed atomic.Pointer[connectors.Mark]
 	known     sync.Map // schemas written
+	truncated sync.Map // names of tables that the stream truncated, for the watch
 }
 
 func (c *Connector) once(ctx context.Context) (err error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,7 @@ type stream struct {
 	markedAt    time.Time
 	idleEvery   time.Duration
 	messages    *event.MessageEncoder
+	emptied     *sync.Map // names of truncated tables
 }
 
 // run decodes chunks until ctx ends or something cannot be decoded.

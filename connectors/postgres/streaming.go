@@ -38,7 +38,7 @@ func (r *run) streaming(ctx context.Context, conn *pgconn.PgConn, fr *frames) er
 	s := &stream{
 		emitter: emitter{config: r.config, writer: r.writer, known: &r.known}, side: r.side, relations: map[uint32]*relation{},
 		loaded: r.resume.Loaded, encoded: encodeLoads(r.resume.Loaded), needLoad: r.config.Snapshot != SnapshotNoData, resume: r.resume.LSN,
-		previous: r.resume.Commit, marked: r.resume.LSN, markedAt: time.Now(), idleEvery: interval, committed: r.committedEvents,
+		previous: r.resume.Commit, marked: r.resume.LSN, markedAt: time.Now(), idleEvery: interval, committed: r.committedEvents, emptied: &r.truncated,
 	}
 	if r.loader != nil {
 		s.events = uint64(r.loader.rows.Load())
@@ -61,6 +61,7 @@ func (r *run) streaming(ctx context.Context, conn *pgconn.PgConn, fr *frames) er
 	g.Go(func() error { return in.run(ctx) })
 	g.Go(func() error { return s.run(ctx, in) })
 	g.Go(func() error { return r.watchWAL(ctx, in, fb) })
+	g.Go(func() error { return r.watchTables(ctx) })
 	if r.config.HeartbeatQuery != "" {
 		g.Go(func() error { return r.heartbeatQuery(ctx) })
 	}

@@ -199,8 +199,9 @@ func renameSteps(name tableName, renames map[string]string) []string {
 
 // retype is the SQL that follows a change of type at the source; "" when the target needs none.
 func (e *evolver) retype(ctx context.Context, c *event.Column, was, declared, topic string) (string, error) {
-	kind, ok := c.Type, true
+	var kind string
 	var err error
+	ok := true
 	if e.allow {
 		kind, err = e.typeOf(ctx, c)
 	} else {

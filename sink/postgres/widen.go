@@ -35,18 +35,37 @@ func parseKind(text string) (kindOf, bool) {
 	return k, true
 }
 
-// wider lists the types that hold every value of a type unchanged.
-var wider = map[string][]string{
-	"smallint":          {"integer", "bigint", "real", "double precision"},
-	"integer":           {"bigint", "double precision"},
-	"real":              {"double precision"},
-	"date":              {"timestamp without time zone"},
-	"cidr":              {"inet"},
-	"character varying": {"text"},
+// wider lists the types, without modifiers, that hold every value of a type unchanged.
+func wider(name string) []string {
+	switch name {
+	case "smallint":
+		return []string{"integer", "bigint", "real", "double precision"}
+	case "integer":
+		return []string{"bigint", "double precision"}
+	case "real":
+		return []string{"double precision"}
+	case "date":
+		return []string{"timestamp without time zone"}
+	case "cidr":
+		return []string{"inet"}
+	case "character varying":
+		return []string{"text"}
+	}
+	return nil
 }
 
-// digits are those of the whole numbers, which numeric has to hold before the point.
-var digits = map[string]int{"smallint": 5, "integer": 10, "bigint": 19}
+// digits are those of the whole numbers, which numeric has to hold before the point; 0: another type.
+func digits(name string) int {
+	switch name {
+	case "smallint":
+		return 5
+	case "integer":
+		return 10
+	case "bigint":
+		return 19
+	}
+	return 0
+}
 
 // widens tells that every value of one type is one of the other, so that changing a column's type loses nothing.
 func widens(from, to string) bool {
@@ -61,10 +80,10 @@ func widens(from, to string) bool {
 		return grows(a, b)
 	case b.name == "character varying" && a.name == "text":
 		return len(b.args) == 0
-	case b.name == "numeric" && digits[a.name] > 0:
-		return len(b.args) == 0 || b.whole() >= digits[a.name] && b.scale() >= 0
+	case b.name == "numeric" && digits(a.name) > 0:
+		return len(b.args) == 0 || b.whole() >= digits(a.name) && b.scale() >= 0
 	}
-	return len(b.args) == 0 && slices.Contains(wider[a.name], b.name)
+	return len(b.args) == 0 && slices.Contains(wider(a.name), b.name)
 }
 
 func (k kindOf) scale() int {
