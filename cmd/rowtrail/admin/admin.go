@@ -108,7 +108,9 @@ func (s *Server) routes(registry *prometheus.Registry) []route {
 		{"GET /v1/sinks/{name}", s.sink},
 		{"GET /v1/state/{topic}", s.scan},
 		{"GET /v1/state/{topic}/{key}", s.latest},
+		{"GET /v1/state/{topic}/{$}", s.latest}, // the key that is empty text
 		{"GET /v1/history/{topic}/{key}", s.history},
+		{"GET /v1/history/{topic}/{$}", s.history},
 	}
 	if s.opts.Pprof {
 		list = append(list,

@@ -29,6 +29,34 @@ func ParseAt(text string, now time.Time) (snapshot.At, error) {
 	return snapshot.At{}, fmt.Errorf("%q is no point in a topic; write an offset (1234), a time (2026-01-31T12:00:00Z), a span before now (-5m) or a position (0/16B3748)", text)
 }
 
+// clockSkew is how far a source's clock may be ahead.
+const clockSkew = time.Minute
+
+// reached refuses a point that the log has not come to: what it shows there could still change.
+func (s *Server) reached(t Topic, at snapshot.At, now time.Time) error {
+	switch {
+	case at.Offset != nil:
+		end := int64(0)
+		for _, p := range t.Partitions {
+			end = max(end, p.End, p.HighWatermark)
+		}
+		if *at.Offset >= end {
+			return fmt.Errorf("offset %d is beyond the end of %s, which is %d; leave the point out to ask for now", *at.Offset, t.Name, end)
+		}
+	case at.Time != nil && at.Time.After(now.Add(clockSkew)):
+		return fmt.Errorf("%s has not come yet; leave the point out to ask for now", at.Time.UTC().Format(time.RFC3339Nano))
+	case at.Position != nil:
+		for _, c := range s.opts.Node.Connectors() {
+			have, ok := ParseLSN(c.Position)
+			if ok && strings.HasPrefix(t.Name, c.Name+".") && *at.Position > have {
+				return fmt.Errorf("position %s is beyond %s, up to which connector %s has written; leave the point out to ask for now",
+					FormatLSN(*at.Position), c.Position, c.Name)
+			}
+		}
+	}
+	return nil
+}
+
 // ParseTime reads a time or a span before now.
 func ParseTime(text string, now time.Time) (time.Time, bool) {
 	if span, found := strings.CutPrefix(text, "-"); found {

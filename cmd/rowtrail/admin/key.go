@@ -2,10 +2,10 @@ package admin
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,6 +14,8 @@ var (
 	errStop      = errors.New("stop")
 	errKeySyntax = errors.New("key is not JSON")
 	errKeyParts  = errors.New("key has several columns")
+	// errKeyColumns: the key that was given has other columns than the topic's.
+	errKeyColumns = errors.New("key has other columns")
 )
 
 // member is one field of a JSON object, in the object's order.
@@ -22,18 +24,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// resolveKey turns what a person writes into the bytes of a key of the topic: JSON is put into the order and form that the
-// topic's keys have, and a bare value stands for a key of one column. A topic whose keys are no JSON objects takes text
-// as it is.
-func (s *Server) resolveKey(ctx context.Context, topic, text string) ([]byte, error) {
-	sample, _, err := s.opts.Views.AnyKey(ctx, topic)
-	if err != nil {
-		return nil, err
-	}
-	return expandKey(sample, text)
-}
-
-// expandKey does it by the example of a key of the topic; nil when there is none yet.
+// expandKey writes a key by the example of one of the topic; nil when there is none yet.
 func expandKey(sample []byte, text string) ([]byte, error) {
 	written := strings.TrimSpace(text)
 	isObject := strings.HasPrefix(written, "{")
@@ -61,14 +52,13 @@ func expandKey(sample []byte, text string) ([]byte, error) {
 		if !ok {
 			return nil, fmt.Errorf("%w: %s", errKeySyntax, written)
 		}
-		return object(ordered(shape, given)), nil
+		if inOrder, ok := ordered(shape, given); ok {
+			return object(inOrder), nil
+		}
+		return nil, fmt.Errorf("%w than %s: write %s", errKeyColumns, names(given), pattern(shape))
 	}
 	if len(shape) != 1 {
-		names := make([]string, len(shape))
-		for i, m := range shape {
-			names[i] = fmt.Sprintf("%q: ...", m.name)
-		}
-		return nil, fmt.Errorf("%w: write {%s}", errKeyParts, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%w: write %s", errKeyParts, pattern(shape))
 	}
 	value := []byte(written)
 	if shape[0].value[0] == '"' && !quoted(written) {
@@ -92,24 +82,37 @@ func payloadOf(shape []member) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// ordered puts what was given into the order of shape; fields that shape lacks come last and find nothing.
-func ordered(shape, given []member) []member {
-	out := make([]member, 0, len(given))
-	used := map[string]bool{}
+// pattern shows what a key looks like.
+func pattern(shape []member) string {
+	parts := make([]string, len(shape))
+	for i, m := range shape {
+		parts[i] = fmt.Sprintf("%q: ...", m.name)
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func names(fields []member) string {
+	parts := make([]string, len(fields))
+	for i, m := range fields {
+		parts[i] = strconv.Quote(m.name)
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ordered puts what was given into the order of shape; false when it has other fields.
+func ordered(shape, given []member) ([]member, bool) {
+	out := make([]member, 0, len(shape))
 	for _, want := range shape {
-		for _, m := range given {
-			if m.name == want.name {
-				out = append(out, m)
-				used[m.name] = true
-			}
+		i := slices.IndexFunc(given, func(m member) bool { return m.name == want.name })
+		if i < 0 {
+			return nil, false
 		}
+		out = append(out, given[i])
 	}
-	for _, m := range given {
-		if !used[m.name] {
-			out = append(out, m)
-		}
-	}
-	return out
+	return out, len(given) == len(shape)
 }
 
 // members reads a JSON object in order, its values compact.

@@ -15,7 +15,9 @@ func TestExpandKey(t *testing.T) {
 		{"word for a number key", `{"id":7}`, "abc", `{"id":"abc"}`},
 		{"JSON with spaces", `{"id":7}`, ` { "id" : 42 } `, `{"id":42}`},
 		{"JSON in another order", `{"a":1,"b":"x"}`, `{"b":"y","a":2}`, `{"a":2,"b":"y"}`},
-		{"JSON with an unknown column", `{"a":1}`, `{"z":2}`, `{"z":2}`},
+		{"empty text", `{"code":"x"}`, "", `{"code":""}`},
+		{"empty text, quoted", `{"code":"x"}`, `""`, `{"code":""}`},
+		{"empty text among plain text keys", "user-1", "", ""},
 		{"with the converter's schema", `{"schema":{"type":"struct"},"payload":{"id":7}}`, "42", `{"schema":{"type":"struct"},"payload":{"id":42}}`},
 		{"large number stays as it is", `{"id":7}`, "9223372036854775807", `{"id":9223372036854775807}`},
 		{"no key to learn from", "", `{"id": 1}`, `{"id":1}`},
@@ -30,6 +32,16 @@ func TestExpandKey(t *testing.T) {
 	}
 	if _, err := expandKey([]byte(`{"a":1,"b":2}`), "5"); !errors.Is(err, errKeyParts) || err.Error() != `key has several columns: write {"a": ..., "b": ...}` {
 		t.Errorf("several columns: %v", err)
+	}
+	for given, want := range map[string]string{
+		`{"z":2}`:             `key has other columns than "z": write {"a": ..., "b": ...}`,
+		`{"a":1}`:             `key has other columns than "a": write {"a": ..., "b": ...}`,
+		`{"a":1,"b":2,"c":3}`: `key has other columns than "a", "b", "c": write {"a": ..., "b": ...}`,
+		`{}`:                  `key has other columns than none: write {"a": ..., "b": ...}`,
+	} {
+		if _, err := expandKey([]byte(`{"a":1,"b":2}`), given); !errors.Is(err, errKeyColumns) || err.Error() != want {
+			t.Errorf("%s: %v", given, err)
+		}
 	}
 	if _, err := expandKey([]byte(`{"a":1}`), `{"a":`); !errors.Is(err, errKeySyntax) {
 		t.Errorf("broken JSON: %v", err)

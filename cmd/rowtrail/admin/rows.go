@@ -28,15 +28,19 @@ type query struct {
 	text  *columnReader // nil: rows as their records have them
 }
 
-// parse reads the request; on a bad one it has answered and returns false.
-func (s *Server) parse(w http.ResponseWriter, r *http.Request) (query, bool) {
+// parse reads the request; on a bad one it has answered and returns false. The path of a key that is empty text ends with a /.
+func (s *Server) parse(w http.ResponseWriter, r *http.Request, keyed bool) (query, bool) {
 	q := query{topic: r.PathValue("topic"), limit: -1}
-	if t, ok := s.opts.Node.Topic(q.topic); !ok || t.Internal {
+	t, ok := s.opts.Node.Topic(q.topic)
+	if !ok || t.Internal {
 		failUnknownTopic(w, q.topic)
 		return q, false
 	}
 	var err error
-	if q.at, err = ParseAt(r.FormValue("at"), time.Now()); err != nil {
+	if q.at, err = ParseAt(r.FormValue("at"), time.Now()); err == nil {
+		err = s.reached(t, q.at, time.Now())
+	}
+	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return q, false
 	}
@@ -62,13 +66,12 @@ func (s *Server) parse(w http.ResponseWriter, r *http.Request) (query, bool) {
 			q.text = newColumnReader(s.opts.Views, s.opts.Node, q.topic)
 		}
 	}
-	text := r.PathValue("key")
-	if text == "" {
+	if !keyed {
 		return q, true
 	}
-	q.key, err = s.resolveKey(r.Context(), q.topic, text)
+	q.key, err = s.resolveKey(r.Context(), q.topic, r.PathValue("key"))
 	switch {
-	case errors.Is(err, errKeySyntax) || errors.Is(err, errKeyParts):
+	case errors.Is(err, errKeySyntax), errors.Is(err, errKeyParts), errors.Is(err, errKeyColumns):
 		fail(w, http.StatusBadRequest, err.Error())
 	case err != nil:
 		failQuery(w, q, err)
@@ -91,7 +94,7 @@ func failQuery(w http.ResponseWriter, q query, err error) {
 
 // latest answers for one key: the row as of a point, 404 when it did not exist or was deleted then.
 func (s *Server) latest(w http.ResponseWriter, r *http.Request) {
-	q, ok := s.parse(w, r)
+	q, ok := s.parse(w, r, true)
 	if !ok {
 		return
 	}
@@ -139,7 +142,7 @@ func whenOf(row snapshot.Row) time.Time {
 }
 
 func (s *Server) scan(w http.ResponseWriter, r *http.Request) {
-	q, ok := s.parse(w, r)
+	q, ok := s.parse(w, r, false)
 	if !ok {
 		return
 	}
@@ -155,7 +158,7 @@ func (s *Server) scan(w http.ResponseWriter, r *http.Request) {
 
 // history streams every version of a row, oldest first; 404 when there is none.
 func (s *Server) history(w http.ResponseWriter, r *http.Request) {
-	q, ok := s.parse(w, r)
+	q, ok := s.parse(w, r, true)
 	if !ok {
 		return
 	}

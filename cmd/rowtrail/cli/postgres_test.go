@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -194,5 +195,49 @@ sinks:
 	}
 	if out := check(`"shop.public.*", "!shop.public.audit"`); strings.Contains(out, "sink warehouse:") {
 		t.Errorf("left out:\n%s", out)
+	}
+}
+
+// TestSinkRefusesAnotherLog: the data directory is deleted and the connector begins anew. The target, which has offsets of the
+// log that is gone, is left as it is, and the sink says why and what to do.
+func TestSinkRefusesAnotherLog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a Postgres server; run without -short")
+	}
+	server := servers.ForTest(t, servers.Options{})
+	source := database(t, server, "shop", "CREATE TABLE orders (id int PRIMARY KEY, state text); INSERT INTO orders SELECT i, 'new' FROM generate_series(1, 50) i")
+	target := database(t, server, "warehouse", "")
+	planes := fmt.Sprintf(`connectors:
+  - {name: shop, type: postgres, config: {database.dsn: %q, table.include.list: public.orders}}
+sinks:
+  - {name: warehouse, type: postgres, topics: ["shop.public.*"], config: {dsn: %q}}
+`, source, target)
+	rows := func() (got string) {
+		ctx := context.Background()
+		conn, err := pgx.Connect(ctx, target)
+		if err != nil {
+			return err.Error()
+		}
+		defer conn.Close(ctx)
+		if err := conn.QueryRow(ctx, "SELECT count(*) || ' ' || min(state) || ' ' || max(state) FROM orders").Scan(&got); err != nil {
+			return err.Error()
+		}
+		return got
+	}
+	n := serveNode(t, t.TempDir(), planes)
+	eventually(t, "target is equal", func() (bool, string) { got := rows(); return got == "50 new new", got })
+	n.signal(t, syscall.SIGTERM)
+	n.exit(t, 30*time.Second)
+	query(t, source, "SELECT pg_drop_replication_slot('debezium')")
+	query(t, source, "UPDATE orders SET state = 'paid'; INSERT INTO orders SELECT i, 'late' FROM generate_series(51, 500) i")
+
+	n = serveNode(t, t.TempDir(), planes)
+	eventually(t, "sink refuses", func() (bool, string) {
+		_, out, errs := runCLI(t, "sinks", "warehouse", "--http", n.HTTP, "-o", "json")
+		return strings.Contains(out, `"state":"failed"`) && strings.Contains(out, "the target's offsets are of another log (topic id ") &&
+			strings.Contains(out, "Nothing was applied; bring the old log back, or let a sink of a new name load empty tables"), out + errs
+	})
+	if got := rows(); got != "50 new new" {
+		t.Errorf("the target was changed: %s", got)
 	}
 }

@@ -55,6 +55,21 @@ func rowsOverTheCLI(t *testing.T, n *node) {
 	if code, _, errs := ask("state", "nope", "1"); code != ExitNotFound || errs != "rowtrail: topic \"nope\" does not exist; `rowtrail topics` lists them\n" {
 		t.Errorf("state of no topic: exit %d, %s", code, errs)
 	}
+	if code, _, errs := ask("state", topic, "--at", "1000000"); code != ExitUsage || !strings.Contains(errs, "offset 1000000 is beyond the end of "+topic) {
+		t.Errorf("--at beyond the end: exit %d, %s", code, errs)
+	}
+	if code, _, errs := ask("state", topic, "1", "--at", "FFFFFFFF/0"); code != ExitUsage || !strings.Contains(errs, "up to which connector shop has written") {
+		t.Errorf("--at beyond the source's position: exit %d, %s", code, errs)
+	}
+	if code, _, errs := ask("state", topic, `{"ids":1}`); code != ExitUsage || !strings.Contains(errs, `key has other columns than "ids": write {"id": ...}`) {
+		t.Errorf("wrong column: exit %d, %s", code, errs)
+	}
+	if code, rows, errs := ask("state", topic, `{"id":"1"}`); code != ExitOK || len(rows) != 1 || string(rows[0].Key) != `{"id":1}` {
+		t.Errorf("the key as text: exit %d, %+v, %s", code, rows, errs)
+	}
+	if code, _, errs := ask("history", topic, ""); code != ExitNotFound || errs != "rowtrail: no row with key {\"id\":\"\"} in shop.public.orders\n" {
+		t.Errorf("the empty key: exit %d, %s", code, errs)
+	}
 	if code, _, errs := ask("state", topic, "--at", "noon"); code != ExitUsage || !strings.Contains(errs, `"noon" is no point in a topic`) {
 		t.Errorf("bad --at: exit %d, %s", code, errs)
 	}
