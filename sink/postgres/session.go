@@ -26,6 +26,7 @@ type session struct {
 	enums    map[string]*enumType // by oid
 	bindings map[*event.Schema]*binding
 	foreign  map[string]*event.Schema // of records without a table version, by their columns
+	traced   map[string]bool          // topics of which the trace was read
 	window   window
 	truncate []*table // consecutive truncates, waiting to be one statement
 	leaving  struct { // a delete that is half of a key change, waiting for the create
@@ -51,7 +52,7 @@ type session struct {
 func newSession(t *target, conn *pgconn.PgConn) *session {
 	return &session{
 		target: t, conn: conn, tables: make(map[tableName]*table), enums: make(map[string]*enumType),
-		bindings: make(map[*event.Schema]*binding), foreign: make(map[string]*event.Schema),
+		bindings: make(map[*event.Schema]*binding), foreign: make(map[string]*event.Schema), traced: make(map[string]bool),
 	}
 }
 

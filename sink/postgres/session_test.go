@@ -70,7 +70,11 @@ func apply(t testing.TB, s sink.Session, events ...*sink.Event) error {
 			return err
 		}
 	}
-	return s.Commit(context.Background(), []sink.Offset{{Topic: "shop.public.x", Next: 1}})
+	topic := "shop.public.x"
+	if len(events) > 0 {
+		topic = events[0].Topic
+	}
+	return s.Commit(context.Background(), []sink.Offset{{Topic: topic, Next: 1}})
 }
 
 func mustApply(t testing.TB, s sink.Session, events ...*sink.Event) {

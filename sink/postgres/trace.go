@@ -27,8 +27,15 @@ type traced struct {
 	Type   string `json:"type"`
 }
 
+// readTrace reads the trace of a topic. A topic that is applied from its start again, because its offsets are gone, has none.
 func (s *session) readTrace(ctx context.Context, topic string) (*trace, error) {
 	c := s.target.config
+	if !s.traced[topic] && !slices.ContainsFunc(s.offsets, func(o sink.Offset) bool { return o.Topic == topic }) {
+		if _, err := query(ctx, s.conn, "DELETE FROM "+c.columnsTable()+" WHERE sink = $1 AND topic = $2", c.Name, topic); err != nil {
+			return nil, fmt.Errorf("write %s: %w", c.columnsTable(), err)
+		}
+	}
+	s.traced[topic] = true
 	rows, err := query(ctx, s.conn, "SELECT column_name, identity, number, type FROM "+c.columnsTable()+" WHERE sink = $1 AND topic = $2", c.Name, topic)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", c.columnsTable(), err)
