@@ -32,6 +32,16 @@ func (c *Config) checkSlot(ctx context.Context, conn *pgconn.PgConn, in *inspect
 	if !in.replication {
 		return nil, nil
 	}
+	if in.version >= skipsPublication {
+		rows, err := query(ctx, conn, `SELECT age(p.xmin) <= age(s.catalog_xmin) FROM pg_publication p, pg_replication_slots s
+ WHERE p.pubname = `+quoteLiteral(c.Publication)+` AND s.slot_name = `+quoteLiteral(c.Slot))
+		if err != nil {
+			return nil, fmt.Errorf("compare publication %s with slot %s: %w", c.Publication, c.Slot, err)
+		}
+		if len(rows) > 0 && isTrue(rows[0][0]) {
+			return bad(fmt.Sprintf("publication %s was created or altered after it, and what changed while there was none is not in the stream", c.Publication)), nil
+		}
+	}
 	err := c.peek(ctx, conn)
 	switch sqlState(err) {
 	case "":

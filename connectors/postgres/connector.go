@@ -81,6 +81,7 @@ type run struct {
 	side      *sideConn
 	committed atomic.Pointer[connectors.Mark]
 	known     sync.Map // schemas written
+	published uint32   // OID of the publication
 	truncated sync.Map // names of tables that the stream truncated, for the watch
 }
 
@@ -159,12 +160,24 @@ func (r *run) prepare(ctx context.Context) (err error) {
 			return err
 		}
 		r.resume.forget(r.config)
+		if err := r.config.verifyPublication(r.in.version, r.in.publication, r.resume); err != nil {
+			return err
+		}
 	}
 	if err := r.ownTopics(ctx); err != nil {
 		return err
 	}
 	// P5: before the slot, which decodes with the catalog as it was.
-	return r.side.use(ctx, func(conn *pgconn.PgConn) error { return r.publish(ctx, conn) })
+	return r.side.use(ctx, func(conn *pgconn.PgConn) error {
+		if err := r.publish(ctx, conn); err != nil {
+			return err
+		}
+		p, err := readPublication(ctx, conn, r.config.Publication, r.in.version)
+		if err == nil && p != nil {
+			r.published = p.oid
+		}
+		return err
+	})
 }
 
 // publish makes the publication right.
@@ -219,7 +232,7 @@ func (r *run) capture(ctx context.Context) error {
 		if err := r.config.verifySlot(r.in.slot, r.resume); err != nil {
 			return err
 		}
-		r.resume.server, r.resume.Slot = r.identity.server, r.config.Slot
+		r.resume.server, r.resume.Slot, r.resume.Publication = r.identity.server, r.config.Slot, r.published
 		r.mu.Lock()
 		r.base.Position = r.resume.LSN.String()
 		r.mu.Unlock()
@@ -279,7 +292,7 @@ func (r *run) startPoint(ctx context.Context, conn *pgconn.PgConn, fr *frames) (
 				return conn, fr, err
 			}
 		}
-		r.resume = &resume{server: r.identity.server, Slot: r.config.Slot, LSN: point, Loaded: loads{}}
+		r.resume = &resume{server: r.identity.server, Slot: r.config.Slot, LSN: point, Loaded: loads{}, Publication: r.published}
 	}
 	r.loader = &loader{
 		config: r.config, writer: r.writer, tracker: r.tracker, log: r.log, version: r.in.version, publication: r.in.publication,
@@ -336,7 +349,7 @@ func (r *run) appendResume(dst []byte, m connectors.Mark) []byte {
 	loads, _ := m.Resume.(*encodedLoads)
 	state := resume{
 		server: r.identity.server, Slot: r.config.Slot, Complete: true,
-		LSN: lsn(m.Confirm), Commit: lsn(m.Order), TimeUs: m.TimeUs,
+		LSN: lsn(m.Confirm), Commit: lsn(m.Order), TimeUs: m.TimeUs, Publication: r.published,
 	}
 	return state.appendWith(dst, loads)
 }

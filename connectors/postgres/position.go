@@ -80,6 +80,8 @@ type resume struct {
 	Slot     string // whose stream it belongs to
 	Complete bool   // the initial load is done (P3: one durable record)
 	Loaded   loads
+	// Publication that the slot is read through, 0 not known: see skipsPublication.
+	Publication uint32
 }
 
 // resumeJSON groups tables by consistent point: most share one.
@@ -93,6 +95,7 @@ type resumeJSON struct {
 	Commit   lsn                          `json:"commit_lsn"`
 	TimeUs   int64                        `json:"ts_us"`
 	Complete bool                         `json:"loaded"`
+	Publ     uint32                       `json:"publication,omitempty"`
 	Loads    map[string]map[string]uint32 `json:"loads,omitempty"`
 }
 
@@ -104,7 +107,7 @@ func (r *resume) append(dst []byte) []byte { return r.appendWith(dst, encodeLoad
 func (r *resume) appendWith(dst []byte, e *encodedLoads) []byte {
 	head, err := json.Marshal(resumeJSON{
 		Version: resumeVersion, System: r.System, Timeline: r.Timeline, Database: r.Database, Slot: r.Slot,
-		LSN: r.LSN, Commit: r.Commit, TimeUs: r.TimeUs, Complete: r.Complete,
+		LSN: r.LSN, Commit: r.Commit, TimeUs: r.TimeUs, Complete: r.Complete, Publ: r.Publication,
 	})
 	if err != nil { // plain data marshals; an invalid UTF-8 name is replaced, never refused
 		return dst
@@ -158,7 +161,7 @@ func parseResume(b []byte) (*resume, error) {
 	}
 	r := &resume{
 		server: server{j.System, j.Timeline, j.Database}, Slot: j.Slot,
-		LSN: j.LSN, Commit: j.Commit, TimeUs: j.TimeUs, Complete: j.Complete, Loaded: loads{},
+		LSN: j.LSN, Commit: j.Commit, TimeUs: j.TimeUs, Complete: j.Complete, Loaded: loads{}, Publication: j.Publ,
 	}
 	for at, tables := range j.Loads {
 		l, err := parseLSN(at)

@@ -10,6 +10,7 @@ import (
 
 // publication is an existing publication.
 type publication struct {
+	oid       uint32
 	allTables bool
 	owned     bool
 	inserts   bool
@@ -28,7 +29,7 @@ func readPublication(ctx context.Context, conn *pgconn.PgConn, name string, vers
 	if version >= 180000 {
 		generated = "pubgencols = 's'"
 	}
-	rows, err := query(ctx, conn, `SELECT puballtables, pg_has_role(pubowner, 'USAGE'), pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot, `+generated+` FROM pg_publication WHERE pubname = `+quoteLiteral(name))
+	rows, err := query(ctx, conn, `SELECT puballtables, pg_has_role(pubowner, 'USAGE'), pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot, `+generated+`, oid FROM pg_publication WHERE pubname = `+quoteLiteral(name))
 	if err != nil {
 		return nil, fmt.Errorf("read publication %s: %w", name, err)
 	}
@@ -38,7 +39,7 @@ func readPublication(ctx context.Context, conn *pgconn.PgConn, name string, vers
 	r := rows[0]
 	p := &publication{
 		allTables: isTrue(r[0]), owned: isTrue(r[1]), inserts: isTrue(r[2]), updates: isTrue(r[3]), deletes: isTrue(r[4]),
-		truncates: isTrue(r[5]), viaRoot: isTrue(r[6]), generated: isTrue(r[7]), tables: map[string]bool{},
+		truncates: isTrue(r[5]), viaRoot: isTrue(r[6]), generated: isTrue(r[7]), oid: parseOID(r[8]), tables: map[string]bool{},
 	}
 	rows, err = query(ctx, conn, `SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = `+quoteLiteral(name)+`
  UNION SELECT n.nspname, c.relname FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid

@@ -96,6 +96,18 @@ func (c *Config) verifySlot(s *slot, r *resume) error {
 	return nil
 }
 
+// skipsPublication has servers that pass over changes in silence while a publication that is asked for does not exist; those before
+// refuse to decode them (P5).
+const skipsPublication = 180000
+
+// verifyPublication makes sure that the publication is the one that the resume point was read through.
+func (c *Config) verifyPublication(version int, p *publication, r *resume) error {
+	if version < skipsPublication || r.Publication == 0 || p != nil && p.oid == r.Publication {
+		return nil
+	}
+	return c.gap(r.LSN, "publication "+c.Publication+" was dropped, and what changed until it is there again is not in the stream")
+}
+
 // identity is what IDENTIFY_SYSTEM says.
 type identity struct {
 	server

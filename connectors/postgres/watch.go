@@ -72,6 +72,9 @@ func (r *run) watchTables(ctx context.Context) error {
 	for {
 		var warnings []string
 		err := r.side.use(ctx, func(conn *pgconn.PgConn) (err error) {
+			if err := r.watchPublication(ctx, conn); err != nil {
+				return err
+			}
 			warnings, err = w.look(ctx, conn)
 			return err
 		})
@@ -86,7 +89,7 @@ func (r *run) watchTables(ctx context.Context) error {
 			r.tracker.Update(func(s *connectors.Status) { s.Warnings = warnings })
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, errNewTable):
+		case errors.Is(err, errNewTable), connectors.IsFault(err):
 			return err
 		default:
 			r.log.Warn("the catalog of the source cannot be watched", "error", err)
@@ -97,6 +100,22 @@ func (r *run) watchTables(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// watchPublication stops the run when its publication is no more, where the server would go on without it.
+func (r *run) watchPublication(ctx context.Context, conn *pgconn.PgConn) error {
+	if r.in.version < skipsPublication {
+		return nil
+	}
+	p, err := readPublication(ctx, conn, r.config.Publication, r.in.version)
+	if err != nil {
+		return err
+	}
+	at := resume{Publication: r.published}
+	if m := r.committed.Load(); m != nil {
+		at.LSN = lsn(m.Confirm)
+	}
+	return r.config.verifyPublication(r.in.version, p, &at)
 }
 
 // look compares the catalog with what is captured, and returns all that is to be told.
