@@ -135,8 +135,9 @@ func TestTableRecreated(t *testing.T) {
 	start(t, l, c).streaming()
 	d.exec("INSERT INTO t VALUES (4)")
 	// The new table is loaded; what happened to the old one before that is no longer its history.
-	equal(t, summary(l.waitFor(3, "p.public.t")), `
+	equal(t, summary(l.waitFor(4, "p.public.t")), `
 r {"id":1} null -> {"id":1}
+t  null -> null
 r {"id":3} null -> {"id":3}
 c {"id":4} null -> {"id":4}`)
 }
