@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/itest/servers"
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 const (
@@ -161,7 +162,7 @@ func (b *bed) peer(ctx context.Context, name, end string) (time.Duration, error)
 
 // rowtrail captures up to end and returns how long that took from the start of the process until the slot was confirmed, which
 // happens only when the events are durable in the log.
-func (b *bed) rowtrail(ctx context.Context, end string) (time.Duration, error) {
+func (b *bed) rowtrail(ctx context.Context, end string, rows int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()
 	start := time.Now()
@@ -178,6 +179,9 @@ func (b *bed) rowtrail(ctx context.Context, end string) (time.Duration, error) {
 		}
 		if reached {
 			took := time.Since(start)
+			if err := b.inLog(ctx, rows); err != nil {
+				return 0, err
+			}
 			return took, b.node.Stop()
 		}
 		select {
@@ -186,6 +190,27 @@ func (b *bed) rowtrail(ctx context.Context, end string) (time.Duration, error) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// inLog checks that a read_committed reader is offered at least so many records: a rate of what is not there is none.
+func (b *bed) inLog(ctx context.Context, rows int) error {
+	client, err := b.node.Client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ends, err := kadm.NewClient(client).ListCommittedOffsets(ctx, "bench.public."+table)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("count records: %w", err)
+	}
+	end, _ := ends.Lookup("bench.public."+table, 0)
+	if end.Offset < int64(rows) {
+		return fmt.Errorf("the log ends at offset %d after %d rows", end.Offset, rows)
+	}
+	return nil
 }
 
 // profile saves CPU profiles of one second each while a run goes on; the function it returns ends that.
@@ -231,7 +256,7 @@ func capture(ctx context.Context, cfg config, name string, rows int, write func(
 	if err != nil {
 		return nil, err
 	}
-	ours, err := b.rowtrail(ctx, end)
+	ours, err := b.rowtrail(ctx, end, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -290,6 +315,9 @@ func load(ctx context.Context, cfg config) ([]line, error) {
 		return nil, err
 	}
 	ours := time.Since(start)
+	if err := b.inLog(ctx, cfg.rows); err != nil {
+		return nil, err
+	}
 	if err := b.node.Stop(); err != nil {
 		return nil, err
 	}
