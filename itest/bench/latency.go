@@ -132,8 +132,11 @@ func (b *bed) write(ctx context.Context, cfg config, run int, watch *stopwatch) 
 					return
 				}
 				watch.commit(id+1, time.Now())
-				if next = next.Add(every); time.Until(next) > 0 {
-					time.Sleep(time.Until(next))
+				next = next.Add(every)
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(time.Until(next)):
 				}
 			}
 		}()
