@@ -161,7 +161,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		}
 		r.resume.forget(r.config)
 		if err := r.config.verifyPublication(r.in.version, r.in.publication, r.resume); err != nil {
-			return err
+			return r.otherServerOr(ctx, err)
 		}
 	}
 	if err := r.ownTopics(ctx); err != nil {
@@ -178,6 +178,23 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		}
 		return err
 	})
+}
+
+// otherServerOr says that this is another server, if it is (P16): that its publication is another one is only what follows.
+func (r *run) otherServerOr(ctx context.Context, gap error) error {
+	conn, _, err := r.config.dialReplication(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	now, err := identify(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if err := r.config.verifyServer(ctx, conn, now, r.resume); err != nil {
+		return err
+	}
+	return gap
 }
 
 // publish makes the publication right.
