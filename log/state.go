@@ -7,7 +7,16 @@ type Config struct {
 	RetentionMs     int64 // -1: none
 	MaxMessageBytes int32
 	LogAppendTime   bool
-	Compact         bool
+
+	// Compact keeps the last record of every key; what follows counts only with it.
+	Compact            bool
+	MinCompactionLagMs int64   // a record younger than this is not compacted
+	MaxCompactionLagMs int64   // a record older than this makes compaction due; 0: no such limit
+	DeleteRetentionMs  int64   // how long a tombstone or marker stays after the first compaction that saw it
+	MinDirtyRatio      float64 // the share of the log that is not compacted yet from which compaction is due
+	// SegmentBytes and SegmentMs stand for a segment that is full: so much that is not compacted yet, or a record so old,
+	// and compaction may be due. 0: the store's own bounds.
+	SegmentBytes, SegmentMs int64
 }
 
 // ProducerState is one active producer, for DescribeProducers and snapshots.

@@ -115,7 +115,7 @@ func New(opts Options) (*Broker, error) {
 		conns:     map[*conn]struct{}{},
 		readers:   record.NewPool(maxUnpacking, maxUnpackedBytes),
 	}
-	for _, table := range [][]api{dataAPIs(), groupAPIs(), txnAPIs()} {
+	for _, table := range [][]api{dataAPIs(), groupAPIs(), txnAPIs(), securityAPIs()} {
 		for i := range table {
 			a := &table[i]
 			if b.apis[a.key] != nil {

@@ -7,7 +7,7 @@
 // Produce frames before they are decoded. Batches go from the request's buffer to the partition, and
 // from the partition to the response, as they are.
 //
-// Files: apis.go and coordinatorapis.go are the tables of what is served, api_<key>_<name>.go holds one
+// Files: apis.go, groupapis.go, txnapis.go and securityapis.go are the tables of what is served, api_<key>_<name>.go holds one
 // API each (33 is beside 44). listener.go, conn.go, frame.go and responses.go carry connections; pipe.go
 // is the in-process network; topicconfig.go names every topic property; coordinators.go joins the group
 // and transaction coordinators, which are packages of their own, to partitions.
