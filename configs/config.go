@@ -5,7 +5,7 @@ package configs
 type Config struct {
 	Node       Node        `key:"node" doc:"This process."`
 	Listen     Listen      `key:"listen" doc:"Where the node listens. It listens on loopback unless told otherwise."`
-	Log        Log         `key:"log" doc:"Defaults of the log's topics, by Kafka's names; a topic's own configuration wins."`
+	Log        Log         `key:"log" doc:"Defaults of the log's topics, and limits of consumer groups, by Kafka's names; a topic's own configuration wins."`
 	Logging    Logging     `key:"logging" doc:"What the process writes to standard error."`
 	Connectors []Connector `key:"connectors" doc:"Sources whose changes are captured."`
 	Sinks      []Sink      `key:"sinks" doc:"Targets that topics are applied to."`
@@ -33,13 +33,20 @@ type Listen struct {
 	Pprof      bool    `key:"pprof" default:"false" doc:"Serve Go's profiles under /debug/pprof on the HTTP address."`
 }
 
-// Log is the defaults of topics.
+// Log is the defaults of topics and the limits of groups.
 type Log struct {
 	NumPartitions    int32  `key:"num.partitions" default:"1" min:"1" max:"10000" doc:"Partitions of a topic that is created without a number."`
 	AutoCreateTopics bool   `key:"auto.create.topics.enable" default:"true" doc:"Create a topic when a client that allows it asks for one that is missing."`
 	RetentionBytes   Size   `key:"retention.bytes" default:"-1" min:"-1" doc:"Size of a partition above which its oldest records are deleted; -1: never. Deleted history is also gone from state and history queries."`
 	RetentionMs      Millis `key:"retention.ms" default:"-1" min:"-1" doc:"Age above which records are deleted, in milliseconds or with a unit (7d); -1: never. Deleted history is also gone from state and history queries."`
 	MaxMessageBytes  Size   `key:"max.message.bytes" default:"1048588" min:"1024" max:"67108864" doc:"Largest record batch that a producer may send."`
+
+	OffsetsRetentionMinutes    int32  `key:"offsets.retention.minutes" default:"10080" min:"1" max:"52560000" doc:"How long a group's committed offsets are kept once its last member has left, in minutes; while it has members, those of topics that none of them reads; without a group protocol, from the commit on."`
+	OffsetMetadataMaxBytes     Size   `key:"offset.metadata.max.bytes" default:"4096" min:"1" max:"1048576" doc:"Largest text that a client may store beside one committed offset."`
+	GroupMinSessionTimeoutMs   Millis `key:"group.min.session.timeout.ms" default:"6s" min:"1" max:"86400000" doc:"Shortest session that a member of a classic group may ask for."`
+	GroupMaxSessionTimeoutMs   Millis `key:"group.max.session.timeout.ms" default:"30m" min:"1" max:"86400000" doc:"Longest session that a member of a classic group may ask for."`
+	GroupMaxSize               int32  `key:"group.max.size" default:"10000" min:"1" max:"1000000" doc:"Members that a classic group may have."`
+	GroupInitialRebalanceDelay Millis `key:"group.initial.rebalance.delay.ms" default:"0" min:"0" max:"86400000" doc:"How long the first generation of a classic group waits for more members; Kafka's default is 3s."`
 }
 
 // Logging is the process's own log.

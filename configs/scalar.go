@@ -134,6 +134,9 @@ func (m *Millis) parse(text string) error {
 
 func (m *Millis) number() (int64, bool) { return int64(*m), true }
 
+// Duration is the time span.
+func (m Millis) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
+
 // Address is host:port; empty when the default is empty and nothing was given.
 type Address string
 

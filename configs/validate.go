@@ -17,6 +17,7 @@ func (c *Config) validate(known Problems) Problems {
 	}
 	v.listeners()
 	v.directory()
+	v.groups()
 	v.connectors()
 	v.sinks()
 	return v.problems
@@ -72,6 +73,14 @@ func (v *validator) listeners() {
 func (v *validator) directory() {
 	if strings.TrimSpace(v.cfg.Node.DataDir) == "" {
 		v.add("node.data_dir", "is empty", "name a directory, as ./data")
+	}
+}
+
+func (v *validator) groups() {
+	l := v.cfg.Log
+	if l.GroupMinSessionTimeoutMs > l.GroupMaxSessionTimeoutMs {
+		v.add("log.group.min.session.timeout.ms", fmt.Sprintf("is above log.group.max.session.timeout.ms (%s), so no member could join", l.GroupMaxSessionTimeoutMs.Duration()),
+			"lower it, or raise the other")
 	}
 }
 

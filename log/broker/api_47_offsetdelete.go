@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/log/broker/group"
@@ -13,29 +14,34 @@ func (b *Broker) handleOffsetDelete(_ context.Context, r *request) (kmsg.Respons
 	req := r.req.(*kmsg.OffsetDeleteRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetDeleteResponse)
 	var list []group.TopicPartition
+	var codes []*int16 // where each one's goes
 	for i := range req.Topics {
-		for _, p := range req.Topics[i].Partitions {
-			list = append(list, group.TopicPartition{Topic: req.Topics[i].Topic, Partition: p.Partition})
+		rt := &req.Topics[i]
+		st := kmsg.NewOffsetDeleteResponseTopic()
+		st.Topic = rt.Topic
+		st.Partitions = make([]kmsg.OffsetDeleteResponseTopicPartition, len(rt.Partitions))
+		t, err := b.topic(rt.Topic, zeroID, false)
+		for j, p := range rt.Partitions {
+			sp := &st.Partitions[j]
+			sp.Partition = p.Partition
+			if err != nil || p.Partition < 0 || int(p.Partition) >= len(t.Partitions) {
+				sp.ErrorCode = kerr.UnknownTopicOrPartition.Code
+				continue
+			}
+			list = append(list, group.TopicPartition{Topic: rt.Topic, Partition: p.Partition})
+			codes = append(codes, &sp.ErrorCode)
 		}
+		resp.Topics = append(resp.Topics, st)
 	}
 	code, each := awaitCoded(b.coordinating, func(reply func(int16, []int16)) {
 		b.groups.DeleteOffsets(req.Group, list, reply)
 	})
-	resp.ErrorCode = code
 	if code != 0 {
+		resp.ErrorCode, resp.Topics = code, nil
 		return resp, nil
 	}
-	n := 0
-	for i := range req.Topics {
-		st := kmsg.NewOffsetDeleteResponseTopic()
-		st.Topic = req.Topics[i].Topic
-		for _, p := range req.Topics[i].Partitions {
-			sp := kmsg.NewOffsetDeleteResponseTopicPartition()
-			sp.Partition, sp.ErrorCode = p.Partition, each[n]
-			n++
-			st.Partitions = append(st.Partitions, sp)
-		}
-		resp.Topics = append(resp.Topics, st)
+	for i, c := range codes {
+		*c = each[i]
 	}
 	return resp, nil
 }

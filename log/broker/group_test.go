@@ -272,6 +272,13 @@ func TestGroupOffsets(t *testing.T) {
 	if _, there := got.Lookup("a", 1); there {
 		t.Error("a-1 is still there")
 	}
+	set = kadm.TopicsSet{}
+	set.Add("missing", 0)
+	set.Add("a", 7)
+	if res, err := adm.DeleteOffsets(ctx, "g", set); err != nil || !errors.Is(res["missing"][0], kerr.UnknownTopicOrPartition) ||
+		!errors.Is(res["a"][7], kerr.UnknownTopicOrPartition) {
+		t.Errorf("delete offsets of partitions that do not exist: %v, %v", res, err)
+	}
 	groups, err := adm.ListGroups(ctx)
 	if err != nil || groups["g"].State != "Empty" {
 		t.Errorf("list: %v, %v", groups, err)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -12,12 +15,23 @@ import (
 
 // groupLine is one consumer group of `groups`; offsetLine one partition that it reads.
 type groupLine struct {
-	Group   string       `json:"group"`
-	State   string       `json:"state"`
-	Members int          `json:"members"`
-	Lag     int64        `json:"lag"` // records, all partitions
-	Error   string       `json:"error,omitempty"`
-	Offsets []offsetLine `json:"offsets"`
+	Group    string       `json:"group"`
+	State    string       `json:"state"`
+	Protocol string       `json:"protocol,omitempty"` // assignor of this generation
+	Members  int          `json:"members"`
+	Lag      int64        `json:"lag"` // records, all partitions
+	Error    string       `json:"error,omitempty"`
+	Offsets  []offsetLine `json:"offsets"`
+	Assigned []memberLine `json:"assigned,omitempty"`
+}
+
+// memberLine is one member of a group that is described.
+type memberLine struct {
+	Member   string             `json:"member"`
+	Instance string             `json:"instance,omitempty"` // of a static member
+	Client   string             `json:"client"`
+	Host     string             `json:"host"`
+	Reads    map[string][]int32 `json:"reads"` // partitions by topic
 }
 
 type offsetLine struct {
@@ -32,28 +46,39 @@ type offsetLine struct {
 func (a *app) groupsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "groups [GROUP]",
-		Short:   "List consumer groups with their lag, or describe one",
+		Short:   "List consumer groups with their lag, describe one, or change its offsets",
 		Example: "  rowtrail groups\n  rowtrail groups rowtrail-sink-warehouse --output json",
 		Args:    args("[GROUP]"),
-		RunE: func(cmd *cobra.Command, given []string) error {
-			return a.administer(cmd.Context(), func(ctx context.Context, adm *kadm.Client) error {
-				lines, err := groupLines(ctx, adm, given)
-				switch {
-				case err != nil:
-					return err
-				case a.json() && len(given) == 1:
-					return a.printJSON(lines[0])
-				case a.json():
-					return a.printJSON(lines)
-				case len(given) == 1:
-					return a.printGroup(lines[0])
-				}
-				return a.printGroups(lines)
-			})
-		},
+		RunE:    a.showGroups,
 	}
 	a.serverFlag(c)
+	describe := &cobra.Command{
+		Use:     "describe GROUP",
+		Short:   "Print a group with its members, offsets and lag (as `rowtrail groups GROUP`)",
+		Example: "  rowtrail groups describe rowtrail-sink-warehouse",
+		Args:    args("GROUP"),
+		RunE:    a.showGroups,
+	}
+	a.serverFlag(describe)
+	c.AddCommand(describe, a.groupsResetCommand(), a.groupsDeleteCommand(), a.groupsDeleteOffsetsCommand())
 	return c
+}
+
+func (a *app) showGroups(cmd *cobra.Command, given []string) error {
+	return a.administer(cmd.Context(), func(ctx context.Context, adm *kadm.Client) error {
+		lines, err := groupLines(ctx, adm, given)
+		switch {
+		case err != nil:
+			return err
+		case a.json() && len(given) == 1:
+			return a.printJSON(lines[0])
+		case a.json():
+			return a.printJSON(lines)
+		case len(given) == 1:
+			return a.printGroup(lines[0])
+		}
+		return a.printGroups(lines)
+	})
 }
 
 func (a *app) printGroups(lines []groupLine) error {
@@ -92,7 +117,19 @@ func groupLines(ctx context.Context, adm *kadm.Client, names []string) ([]groupL
 }
 
 func newGroupLine(g kadm.DescribedGroupLag) groupLine {
-	line := groupLine{Group: g.Group, State: g.State, Members: len(g.Members), Offsets: []offsetLine{}}
+	line := groupLine{Group: g.Group, State: g.State, Protocol: g.Protocol, Members: len(g.Members), Offsets: []offsetLine{}}
+	for _, m := range g.Members {
+		ml := memberLine{Member: m.MemberID, Client: m.ClientID, Host: strings.TrimPrefix(m.ClientHost, "/"), Reads: map[string][]int32{}}
+		if m.InstanceID != nil {
+			ml.Instance = *m.InstanceID
+		}
+		if c, ok := m.Assigned.AsConsumer(); ok {
+			for _, t := range c.Topics {
+				ml.Reads[t.Topic] = slices.Sorted(slices.Values(t.Partitions))
+			}
+		}
+		line.Assigned = append(line.Assigned, ml)
+	}
 	if err := errors.Join(g.DescribeErr, g.FetchErr); err != nil {
 		line.Error = err.Error()
 	}
@@ -118,5 +155,30 @@ func (a *app) printGroup(line groupLine) error {
 	for _, o := range line.Offsets {
 		t.row(o.Topic, o.Partition, o.Committed, o.End, o.Lag, o.Member)
 	}
+	if err := t.flush(); err != nil || len(line.Assigned) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(a.out); err != nil {
+		return err
+	}
+	t = newTable(a.out, "MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
+	for _, m := range line.Assigned {
+		t.row(m.Member, m.Instance, m.Client, m.Host, m.partitions())
+	}
 	return t.flush()
+}
+
+// partitions is what the member reads in one cell: orders:0,1 customers:2.
+func (m *memberLine) partitions() string {
+	var b strings.Builder
+	for _, topic := range slices.Sorted(maps.Keys(m.Reads)) {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(topic)
+		for i, p := range m.Reads[topic] {
+			fmt.Fprintf(&b, "%c%d", ":,"[min(i, 1)], p)
+		}
+	}
+	return b.String()
 }

@@ -22,7 +22,12 @@ const (
 // TestHelp is the golden test of every help text, and keeps docs/cli.md in step with them.
 func TestHelp(t *testing.T) {
 	var b strings.Builder
-	for _, c := range append([]*cobra.Command{(&app{}).root()}, (&app{}).root().Commands()...) {
+	root := (&app{}).root()
+	commands := []*cobra.Command{root}
+	for _, c := range root.Commands() {
+		commands = append(append(commands, c), c.Commands()...)
+	}
+	for _, c := range commands {
 		name := strings.TrimPrefix(c.CommandPath(), "rowtrail ")
 		if name == "help" || name == "completion" {
 			continue
@@ -30,7 +35,7 @@ func TestHelp(t *testing.T) {
 		var out, errs bytes.Buffer
 		arguments := []string{"--help"}
 		if c.HasParent() {
-			arguments = []string{name, "--help"}
+			arguments = append(strings.Fields(name), "--help")
 			if c.Example == "" || c.Short == "" {
 				t.Errorf("%s has no example or no summary", name)
 			}

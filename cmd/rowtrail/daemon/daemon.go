@@ -18,6 +18,7 @@ import (
 	"github.com/rowtrail/rowtrail/configs"
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker"
+	"github.com/rowtrail/rowtrail/log/broker/group"
 	"github.com/rowtrail/rowtrail/snapshot"
 )
 
@@ -144,6 +145,7 @@ func (d *Daemon) startBroker() error {
 		Rack: d.cfg.Node.Rack, DataDir: d.cfg.Node.DataDir,
 		DiskSpace:        d.diskSpace,
 		AutoCreateTopics: d.cfg.Log.AutoCreateTopics, DefaultPartitions: d.cfg.Log.NumPartitions, TopicDefaults: d.topicDefaults(),
+		Coordinators: broker.CoordinatorOptions{Groups: d.groupOptions()},
 	})
 	if err != nil {
 		return fmt.Errorf("start broker: %w", err)
@@ -161,6 +163,19 @@ func (d *Daemon) topicDefaults() log.Config {
 	c := d.cfg.Log
 	return log.Config{RetentionBytes: int64(c.RetentionBytes), RetentionMs: int64(c.RetentionMs),
 		MaxMessageBytes: int32(c.MaxMessageBytes)} //nolint:gosec // the schema's max is 64 MiB
+}
+
+// groupOptions are the limits of consumer groups.
+func (d *Daemon) groupOptions() group.Options {
+	c := d.cfg.Log
+	return group.Options{
+		Limits: group.Limits{
+			MinSessionTimeout: c.GroupMinSessionTimeoutMs.Duration(), MaxSessionTimeout: c.GroupMaxSessionTimeoutMs.Duration(),
+			InitialRebalanceDelay: c.GroupInitialRebalanceDelay.Duration(), MaxMembers: int(c.GroupMaxSize),
+		},
+		MaxMetadataBytes: int(c.OffsetMetadataMaxBytes),
+		OffsetsRetention: time.Duration(c.OffsetsRetentionMinutes) * time.Minute,
+	}
 }
 
 func (d *Daemon) diskSpace() (total, usable int64) {

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -48,7 +49,7 @@ func (c *Coordinator) Commit(r CommitRequest, reply func([]int16)) {
 func (s *shard) mayCommit(r CommitRequest) int16 {
 	k := s.get(r.Group)
 	if k == nil {
-		if r.Generation >= 0 || r.MemberID != "" {
+		if r.Generation >= 0 {
 			return kerr.IllegalGeneration.Code
 		}
 		return 0
@@ -154,24 +155,30 @@ func (c *Coordinator) Fetch(group string, partitions []TopicPartition, stable bo
 // expire deletes offsets past their retention, and groups that have nothing left.
 func (s *shard) expire(now time.Time) {
 	for id, k := range s.groups {
-		if k.state != Empty {
-			continue
-		}
-		keep := now.Add(-s.c.opts.OffsetsRetention)
-		var gone []TopicPartition
+		gone := k.expired(now.Add(-s.c.opts.OffsetsRetention))
 		switch {
-		case k.protocolType == "":
-			gone = k.offsets.Expired(keep.UnixMilli())
-		case k.stateSince.Before(keep):
-			// A group with members commits as it likes; its offsets age from when the last one left.
-			gone = k.offsets.Expired(keep.UnixMilli())
-		}
-		if len(gone) > 0 {
+		case len(gone) > 0:
 			s.tombstone(id, gone, func(int16) {})
-		} else if k.offsets.Blank() && len(k.pending) == 0 && s.j.Now().Sub(k.stateSince) > s.c.opts.ExpiryInterval {
+		case k.state == Empty && k.offsets.Blank() && len(k.pending) == 0 && now.Sub(k.stateSince) > s.c.opts.ExpiryInterval:
 			s.forget(k, func(int16) {})
 		}
 	}
+}
+
+// expired lists the offsets whose retention, which began at keep, is over. Those of a group with members age only
+// when no member reads their topic; when the last member has left, from then on.
+func (k *kept) expired(keep time.Time) []TopicPartition {
+	switch {
+	case k.protocolType == "", k.state == Empty && k.stateSince.Before(keep):
+		return k.offsets.Expired(keep.UnixMilli())
+	case k.state != Stable:
+		return nil
+	}
+	subscribed, known := k.subscribed()
+	if !known {
+		return nil
+	}
+	return slices.DeleteFunc(k.offsets.Expired(keep.UnixMilli()), func(tp TopicPartition) bool { return subscribed[tp.Topic] })
 }
 
 // tombstone deletes offsets.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
@@ -335,6 +336,101 @@ func TestOffsetsExpire(t *testing.T) {
 	}
 	if f := fetch(c, "new", false); len(f.list) != 1 {
 		t.Errorf("the new offset is gone")
+	}
+}
+
+// While a group has members, offsets of topics that one of them reads stay, however old; others age from their commit on. Once the
+// last member has left, all of them age from then on.
+func TestOffsetsOfGroupsWithMembersExpire(t *testing.T) {
+	l := &journaltest.Log{}
+	now := time.Unix(1_000_000, 0)
+	var mu sync.Mutex
+	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
+	opts := Options{Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }, OffsetsRetention: time.Hour, ExpiryInterval: time.Millisecond}
+	c, stop := run(l, opts)
+	defer stop()
+	meta := kmsg.NewConsumerMemberMetadata()
+	meta.Topics = []string{"read"}
+	member := joinOne(t, c, JoinRequest{Session: 20 * time.Minute, Rebalance: time.Minute, ProtocolType: "consumer",
+		Protocols: []Protocol{{"range", meta.AppendTo(nil)}}})
+	codes := ask(func(reply func([]int16)) {
+		c.Commit(CommitRequest{Group: "g", MemberID: member, Generation: 1, Offsets: []Offset{
+			{TopicPartition{"read", 0}, Committed{Offset: 1}}, {TopicPartition{"left", 0}, Committed{Offset: 2}}}}, reply)
+	})
+	if codes[0] != 0 || codes[1] != 0 {
+		t.Fatal(codes)
+	}
+	await := func(want int) {
+		t.Helper()
+		for deadline := time.Now().Add(5 * time.Second); len(fetch(c, "g", false).list) != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("offsets: %+v, want %d", fetch(c, "g", false), want)
+			}
+		}
+	}
+	for range 8 {
+		await(2)
+		pass(9 * time.Minute)
+		if code := ask(func(reply func(int16)) { c.Heartbeat("g", member, "", 1, reply) }); code != 0 {
+			t.Fatalf("heartbeat: %d", code)
+		}
+		if now.Sub(time.Unix(1_000_000, 0)) > time.Hour {
+			break
+		}
+	}
+	await(1)
+	if f := fetch(c, "g", false).list[0]; f.Topic != "read" {
+		t.Fatalf("%+v stayed", f)
+	}
+	if _, each := askLeave(c, "g", member); each[0] != 0 {
+		t.Fatal(each)
+	}
+	pass(50 * time.Minute)
+	dump(c)
+	await(1)
+	pass(11 * time.Minute)
+	await(0)
+}
+
+func askLeave(c *Coordinator, group, member string) (code int16, each []int16) {
+	done := make(chan struct{})
+	c.Leave(group, []Leaver{{MemberID: member}}, func(c int16, e []int16) { code, each = c, e; close(done) })
+	<-done
+	return code, each
+}
+
+// Who is no member may commit to a group without members only, whatever member id it names, unless in a transaction.
+func TestCommitOfNonMembers(t *testing.T) {
+	l := &journaltest.Log{}
+	c, stop := run(l, Options{})
+	defer stop()
+	commit := func(r CommitRequest) int16 {
+		r.Group, r.Offsets = "g", []Offset{{TopicPartition{"t", 0}, Committed{Offset: 3}}}
+		return ask(func(reply func([]int16)) { c.Commit(r, reply) })[0]
+	}
+	if code := commit(CommitRequest{Generation: 0, MemberID: "m"}); code != kerr.IllegalGeneration.Code {
+		t.Errorf("a generation of a group that is not known: %d", code)
+	}
+	for range 2 { // the group is not known at first, then empty
+		if code := commit(CommitRequest{Generation: -1, MemberID: "m"}); code != 0 {
+			t.Errorf("without a generation: %d", code)
+		}
+	}
+	member := joinOne(t, c, JoinRequest{Session: 10 * time.Second, Rebalance: time.Minute, ProtocolType: "consumer", Protocols: []Protocol{{"range", nil}}})
+	for _, tc := range []struct {
+		name string
+		r    CommitRequest
+		want int16
+	}{
+		{"nobody", CommitRequest{Generation: -1}, kerr.UnknownMemberID.Code},
+		{"another member", CommitRequest{Generation: 1, MemberID: "m"}, kerr.UnknownMemberID.Code},
+		{"an old generation", CommitRequest{Generation: 0, MemberID: member}, kerr.IllegalGeneration.Code},
+		{"a producer that knows no generation", CommitRequest{Generation: -1, Producer: &journal.Producer{ID: 7}}, 0},
+		{"the member", CommitRequest{Generation: 1, MemberID: member}, 0},
+	} {
+		if code := commit(tc.r); code != tc.want {
+			t.Errorf("%s: %d, want %d", tc.name, code, tc.want)
+		}
 	}
 }
 

@@ -135,9 +135,11 @@ func (g *Group) MayCommit(memberID, instanceID string, generation int32, txn boo
 	if g.state == Dead {
 		return kerr.CoordinatorNotAvailable.Code
 	}
+	if generation < 0 && g.state == Empty {
+		return 0 // an admin, or a consumer that assigns itself
+	}
 	if generation < 0 && memberID == "" && instanceID == "" {
-		// Not a member: a consumer that assigns itself, or a producer that predates group metadata.
-		if g.state == Empty || txn {
+		if txn { // a producer that predates group metadata
 			return 0
 		}
 		return kerr.UnknownMemberID.Code
