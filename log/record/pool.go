@@ -29,3 +29,29 @@ func (p *Pool) Put(r *Reader) {
 	}
 	p.readers <- r
 }
+
+// Rewriters lends out a fixed number of Rewriters, made when they are first needed.
+type Rewriters struct {
+	max int
+	all chan *Rewriter // nil: not made yet
+}
+
+// NewRewriters returns n Rewriters that refuse batches of more than maxBytes of decompressed records.
+func NewRewriters(n, maxBytes int) *Rewriters {
+	p := &Rewriters{max: maxBytes, all: make(chan *Rewriter, n)}
+	for range n {
+		p.all <- nil
+	}
+	return p
+}
+
+// Get waits for a Rewriter. It goes back with Put.
+func (p *Rewriters) Get() *Rewriter {
+	if w := <-p.all; w != nil {
+		return w
+	}
+	return NewRewriter(p.max)
+}
+
+// Put gives a Rewriter back.
+func (p *Rewriters) Put(w *Rewriter) { p.all <- w }

@@ -23,3 +23,20 @@ func TestPoolBoundsReaders(t *testing.T) {
 	}
 	p.Put(b)
 }
+
+// TestRewritersAreBounded: no more are lent out than there are, and they are used again.
+func TestRewritersAreBounded(t *testing.T) {
+	p := NewRewriters(1, 1<<20)
+	w := p.Get()
+	got := make(chan *Rewriter)
+	go func() { got <- p.Get() }()
+	select {
+	case <-got:
+		t.Fatal("a second rewriter")
+	case <-time.After(20 * time.Millisecond):
+	}
+	p.Put(w)
+	if again := <-got; again != w {
+		t.Error("another rewriter was made")
+	}
+}

@@ -52,6 +52,7 @@ type Reader struct {
 	left int32
 	last int64 // offset delta of the record before; they rise
 	rec  Record
+	raw  []byte // the record's bytes, with their length before them
 	err  error
 }
 
@@ -97,12 +98,14 @@ func (r *Reader) Next() bool {
 		return false
 	}
 	r.left--
+	start := r.c.b
 	n := r.c.varint()
 	if r.c.bad || n < 0 || n > int64(len(r.c.b)) {
 		return r.fail("record length is out of bounds")
 	}
 	c := cursor{b: r.c.b[:n]}
 	r.c.b = r.c.b[n:]
+	r.raw = start[:len(start)-len(r.c.b)]
 	c.skip(1) // attributes: none are defined
 	ts := c.varint()
 	delta := c.varint()
