@@ -83,6 +83,15 @@ func (p *Partition) Producers() []ProducerState {
 	return out
 }
 
+// Continues says whether a producer has appended a batch under an epoch, committed or not, so that its next sequence is
+// known.
+func (p *Partition) Continues(producerID int64, epoch int16) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	q := p.staging.producer(p.fold.producers, producerID)
+	return q != nil && q.epoch == epoch && q.n > 0
+}
+
 // Bytes is the stored size of all committed batches.
 func (p *Partition) Bytes() int64 {
 	p.mu.RLock()

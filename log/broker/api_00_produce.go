@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 	"github.com/rowtrail/rowtrail/log/record"
 )
@@ -66,6 +67,7 @@ func (b *Broker) stageProduce(ctx context.Context, r *request, done func(kmsg.Re
 	}
 	p.left.Store(count)
 	now := time.Now()
+	joined := b.joinProduce(req)
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		t, err := b.topic(rt.Topic, rt.TopicID, req.Version >= 13)
@@ -82,7 +84,7 @@ func (b *Broker) stageProduce(ctx context.Context, r *request, done func(kmsg.Re
 				p.refuse(sp, err)
 				continue
 			}
-			b.append(ctx, p, req, t, limits, now, rt.Partitions[j].Records, sp)
+			b.append(ctx, p, req, t, limits, now, joined, rt.Partitions[j].Records, sp)
 		}
 	}
 	p.finish()
@@ -97,7 +99,7 @@ func (p *production) refuse(sp *kmsg.ProduceResponseTopicPartition, err error) {
 
 // append checks one partition's batch and hands it to the partition's leader, which owns it from then on.
 func (b *Broker) append(ctx context.Context, p *production, req *kmsg.ProduceRequest, t *cluster.Topic,
-	limits topicLimits, now time.Time, batch []byte, sp *kmsg.ProduceResponseTopicPartition,
+	limits topicLimits, now time.Time, joined int16, batch []byte, sp *kmsg.ProduceResponseTopicPartition,
 ) {
 	if req.Acks < -1 || req.Acks > 1 {
 		p.refuse(sp, kerr.InvalidRequiredAcks)
@@ -119,7 +121,7 @@ func (b *Broker) append(ctx context.Context, p *production, req *kmsg.ProduceReq
 	}
 	var guard *txn.Guard
 	if err == nil && h.Transactional() {
-		guard, err = b.enterTransaction(req.TransactionID, h.ProducerID, h.ProducerEpoch, t.Name, sp.Partition)
+		guard, err = b.enterProduce(req, h, joined, txn.TopicPartition{Topic: t.Name, Partition: sp.Partition}, replica.Log())
 	}
 	if err != nil {
 		p.refuse(sp, err)
@@ -139,4 +141,54 @@ func (b *Broker) append(ctx context.Context, p *production, req *kmsg.ProduceReq
 		}
 		p.finish()
 	})
+}
+
+// joinProduce makes what a Produce writes part of its transaction, where the request's version does so (KIP-890, part 2).
+func (b *Broker) joinProduce(req *kmsg.ProduceRequest) (code int16) {
+	if req.TransactionID == nil || req.Version < produceJoins {
+		return 0
+	}
+	e := entry{id: *req.TransactionID}
+	var list []txn.TopicPartition
+	for i := range req.Topics {
+		rt := &req.Topics[i]
+		t, err := b.topic(rt.Topic, rt.TopicID, req.Version >= 13)
+		if err != nil || t.Internal {
+			continue // refused
+		}
+		for j := range rt.Partitions {
+			rp := &rt.Partitions[j]
+			h, err := record.ParseHeader(rp.Records)
+			if _, _, elsewhere := b.leading(t, rp.Partition); err == nil && elsewhere == nil && h.Transactional() {
+				// A request is one producer's; a batch of another one does not get in.
+				e.producer = txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}
+				list = append(list, txn.TopicPartition{Topic: t.Name, Partition: rp.Partition})
+			}
+		}
+	}
+	if len(list) == 0 {
+		return 0
+	}
+	return b.join(e, list)
+}
+
+// enterProduce lets in a transactional batch. joined is what came of joining its transaction.
+func (b *Broker) enterProduce(req *kmsg.ProduceRequest, h record.Header, joined int16, tp txn.TopicPartition,
+	p *log.Partition) (*txn.Guard, error) {
+	e := entry{deref(req.TransactionID), txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}}
+	if req.Version >= produceJoins && h.BaseSequence != 0 && !p.Continues(h.ProducerID, h.ProducerEpoch) {
+		// Each transaction has an epoch of its own here, so what comes first in it is known: a batch that overtook it
+		// would make the first one a duplicate of nothing.
+		return nil, refuse(kerr.OutOfOrderSequenceNumber, fmt.Sprintf("the transaction's first batch in %s-%d has sequence %d instead of 0",
+			tp.Topic, tp.Partition, h.BaseSequence))
+	}
+	guard, code := (*txn.Guard)(nil), joined
+	if code == 0 {
+		guard, code = b.enter(e, tp)
+	}
+	if code = produceRefusal(code, req.Version); code != 0 {
+		return nil, refuse(kerr.TypedErrorForCode(code), fmt.Sprintf("%s-%d is not part of an open transaction %q of producer %d, epoch %d",
+			tp.Topic, tp.Partition, e.id, h.ProducerID, h.ProducerEpoch))
+	}
+	return guard, nil
 }

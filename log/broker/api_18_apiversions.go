@@ -13,8 +13,26 @@ const (
 	keyAPIVersions = 18
 )
 
-// handleAPIVersions says what is served. No features are finalized: transaction.version 2 would change
-// how Java producers end transactions.
+// feature is a version that all nodes agree on, by which clients choose how they speak.
+type feature struct {
+	name                string
+	min, max, finalized int16
+}
+
+// features are the finalized ones. Producers that read transaction.version 2 raise their epoch with every
+// transaction (KIP-890); those that do not are served as before.
+func features() []feature {
+	return []feature{{name: "transaction.version", min: 0, max: 2, finalized: 2}}
+}
+
+// zeroMinSince is the first version whose clients can read a supported feature that begins at 0 (KAFKA-17011).
+const zeroMinSince = 4
+
+// finalizedEpoch is that of the finalized features. They are those of the release, so it does not change; clients take
+// them up only from an epoch that is not negative.
+const finalizedEpoch = 0
+
+// handleAPIVersions says what is served.
 func (b *Broker) handleAPIVersions(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.ApiVersionsRequest)
 	resp := req.ResponseKind().(*kmsg.ApiVersionsResponse)
@@ -26,6 +44,19 @@ func (b *Broker) handleAPIVersions(_ context.Context, r *request) (kmsg.Response
 		if a != nil {
 			resp.ApiKeys = append(resp.ApiKeys, versionsOf(a))
 		}
+	}
+	if req.Version >= 3 {
+		resp.FinalizedFeaturesEpoch = finalizedEpoch
+	}
+	for _, f := range features() {
+		if f.min > 0 || req.Version >= zeroMinSince {
+			sf := kmsg.NewApiVersionsResponseSupportedFeature()
+			sf.Name, sf.MinVersion, sf.MaxVersion = f.name, f.min, f.max
+			resp.SupportedFeatures = append(resp.SupportedFeatures, sf)
+		}
+		ff := kmsg.NewApiVersionsResponseFinalizedFeature()
+		ff.Name, ff.MinVersionLevel, ff.MaxVersionLevel = f.name, f.finalized, f.finalized
+		resp.FinalizedFeatures = append(resp.FinalizedFeatures, ff)
 	}
 	return resp, nil
 }

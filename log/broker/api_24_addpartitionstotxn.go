@@ -66,14 +66,18 @@ func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, ve
 	switch {
 	case rt.VerifyOnly:
 		for i, tp := range list {
-			*slots[i] = errorCode(b.txns.Verify(rt.TransactionalID, producer.ID, producer.Epoch, tp.Topic, tp.Partition))
+			*slots[i] = awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Verify(rt.TransactionalID, producer, tp, reply) })
 		}
 	case unknown:
 		for _, s := range slots {
 			*s = kerr.OperationNotAttempted.Code
 		}
 	default:
-		code := awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Add(rt.TransactionalID, producer, list, reply) })
+		client := txn.V1
+		if version >= 4 {
+			client = txn.V2
+		}
+		code := awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Add(rt.TransactionalID, producer, list, client, reply) })
 		for _, s := range slots {
 			*s = fencedCode(code, version, 2)
 		}

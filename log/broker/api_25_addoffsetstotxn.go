@@ -20,7 +20,7 @@ func (b *Broker) handleAddOffsetsToTxn(_ context.Context, r *request) (kmsg.Resp
 	}
 	list := []txn.TopicPartition{{Topic: group.Topic, Partition: b.groups.PartitionFor(req.Group)}}
 	code := awaitCode(b.coordinating, func(reply func(int16)) {
-		b.txns.Add(req.TransactionalID, txn.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}, list, reply)
+		b.txns.Add(req.TransactionalID, txn.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}, list, txn.V1, reply)
 	})
 	resp.ErrorCode = fencedCode(code, req.Version, 2)
 	return resp, nil

@@ -7,9 +7,10 @@ import (
 
 	"github.com/rowtrail/rowtrail/log/broker/group"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
+	"github.com/rowtrail/rowtrail/log/broker/txn"
 )
 
-// handleTxnOffsetCommit stores a group's offsets as part of a transaction.
+// handleTxnOffsetCommit stores a group's offsets as part of a transaction, which they join by that from version 5 on.
 func (b *Broker) handleTxnOffsetCommit(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.TxnOffsetCommitRequest)
 	resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
@@ -28,10 +29,19 @@ func (b *Broker) handleTxnOffsetCommit(_ context.Context, r *request) (kmsg.Resp
 		resp.Topics = append(resp.Topics, st)
 	}
 	// As with Produce: offsets that come late must not open a transaction that nobody will end.
-	guard, err := b.txns.Enter(req.TransactionalID, req.ProducerID, req.ProducerEpoch, group.Topic, b.groups.PartitionFor(req.Group))
-	if err != nil {
-		for _, code := range c.codes {
-			*code = errorCode(err)
+	e := entry{req.TransactionalID, txn.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}}
+	offsets := txn.TopicPartition{Topic: group.Topic, Partition: b.groups.PartitionFor(req.Group)}
+	var guard *txn.Guard
+	var code int16
+	if req.Version >= txnOffsetCommitJoins {
+		code = b.join(e, []txn.TopicPartition{offsets})
+	}
+	if code == 0 {
+		guard, code = b.enter(e, offsets)
+	}
+	if code != 0 {
+		for _, slot := range c.codes {
+			*slot = txnOffsetCommitRefusal(code, req.Version)
 		}
 		return resp, nil
 	}

@@ -32,8 +32,14 @@ from version 0, because older librdkafka takes features from it, and answered fr
 	}
 	b.WriteString(`
 An API or version that is not in the table closes the connection with one line in the node's log; for ApiVersions the
-answer is error 35 with the supported range. Fetch sessions (KIP-227) are declined, the transaction flow is KIP-98's, groups use the
+answer is error 35 with the supported range. Fetch sessions (KIP-227) are declined, groups use the
 classic protocol. There is no authentication: listen on loopback or a trusted network.
+
+The finalized feature is transaction.version 2: a producer that knows it (KIP-890: Java 4, franz-go) raises its epoch with
+every transaction and adds partitions by writing to them; others keep to KIP-98's flow, on the same node and under the same
+transactional id. A transactional batch is appended only while its partition is part of its producer's open transaction,
+whatever the client's version. Unlike Kafka, a request that finds the last transaction being completed waits for that before
+it is told CONCURRENT_TRANSACTIONS, and an empty transaction may be committed as well as aborted.
 
 ## Topic settings
 

@@ -216,12 +216,6 @@ func (m markers) WriteMarker(ctx context.Context, tp txn.TopicPartition, e recor
 	})
 }
 
-// enterTransaction says whether a transactional batch may be appended: the partition must be part of the
-// producer's open transaction, which is not ended before the guard is left. It does not block on the network or the disk.
-func (b *Broker) enterTransaction(transactionalID *string, producerID int64, epoch int16, topic string, partition int32) (*txn.Guard, error) {
-	return b.txns.Enter(deref(transactionalID), producerID, epoch, topic, partition)
-}
-
 // GroupLag is how far one group is behind in one partition.
 type GroupLag struct {
 	Group, Topic   string

@@ -2,7 +2,6 @@ package txn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -167,11 +166,11 @@ func (w *world) init(id string, expected *Producer, timeout time.Duration) (clai
 }
 
 func (w *world) add(id string, p Producer, tp ...TopicPartition) (int16, bool) {
-	return try(w, func(reply func(int16)) { w.c.Add(id, p, tp, reply) })
+	return try(w, func(reply func(int16)) { w.c.Add(id, p, tp, V1, reply) })
 }
 
 func (w *world) end(id string, p Producer, commit bool) (int16, bool) {
-	return try(w, func(reply func(int16)) { w.c.End(id, p, commit, reply) })
+	return try(w, func(reply func(int16)) { w.c.End(id, p, commit, V1, func(code int16, _ Producer) { reply(code) }) })
 }
 
 func (w *world) describe(id string) Description {
@@ -197,7 +196,7 @@ func TestRequestsWaitForTheCompletion(t *testing.T) {
 	code, ok = w.end("id", a.p, true)
 	must(t, code, ok) // the decision is durable; the markers are not written
 	next := make(chan int16, 1)
-	w.c.Add("id", a.p, tps("t", 1), func(code int16) { next <- code })
+	w.c.Add("id", a.p, tps("t", 1), V1, func(code int16) { next <- code })
 	w.settle()
 	select {
 	case code := <-next:
@@ -216,14 +215,14 @@ func TestRequestsWaitForTheCompletion(t *testing.T) {
 	w.parts.set(true, nil)
 	code, ok = w.end("id", a.p, true)
 	must(t, code, ok)
-	w.c.Add("id", a.p, tps("t", 1), func(code int16) { next <- code })
+	w.c.Add("id", a.p, tps("t", 1), V1, func(code int16) { next <- code })
 	w.settle()
 	w.pass(waitTimeout + scanInterval)
 	if code := <-next; code != kerr.ConcurrentTransactions.Code {
 		t.Fatal(code)
 	}
 	for range maxWaiters {
-		w.c.Add("id", a.p, tps("t", 1), func(int16) {})
+		w.c.Add("id", a.p, tps("t", 1), V1, func(int16) {})
 	}
 	if code, ok := w.add("id", a.p, TopicPartition{"t", 1}); !ok || code != kerr.ConcurrentTransactions.Code {
 		t.Fatalf("one waiter too many: %d, %v", code, ok)
@@ -236,39 +235,50 @@ func TestAnswersWaitForTheLog(t *testing.T) {
 	w := newWorld()
 	defer func() { w.stop() }()
 	a, _ := w.init("id", nil, time.Minute)
-	verify := func() error { return w.c.Verify("id", a.p.ID, a.p.Epoch, "t", 0) }
+	in := func() bool { return w.c.Has("id", a.p, TopicPartition{"t", 0}) }
 	w.l.Hold()
 	added := make(chan int16, 2)
-	w.c.Add("id", a.p, tps("t", 0), func(code int16) { added <- code })
-	w.c.Add("id", a.p, tps("t", 0), func(code int16) { added <- code }) // it changes nothing, and must still wait
+	w.c.Add("id", a.p, tps("t", 0), V1, func(code int16) { added <- code })
+	w.c.Add("id", a.p, tps("t", 0), V1, func(code int16) { added <- code }) // it changes nothing, and must still wait
 	w.settle()
-	if err := verify(); !errors.Is(err, kerr.InvalidTxnState) || len(added) > 0 {
-		t.Fatalf("before the commit: %v, %d answers", err, len(added))
+	if in() || len(added) > 0 {
+		t.Fatalf("before the commit: %v, %d answers", in(), len(added))
 	}
 	w.l.Flow()
 	if a, b := <-added, <-added; a != 0 || b != 0 {
 		t.Fatal(a, b)
 	}
-	if err := verify(); err != nil {
-		t.Fatal(err)
+	if !in() {
+		t.Fatal("added and not part of it")
 	}
-	for err, want := range map[error]error{
-		w.c.Verify("id", a.p.ID, a.p.Epoch, "t", 1):     kerr.InvalidTxnState,
-		w.c.Verify("id", a.p.ID, a.p.Epoch+1, "t", 0):   kerr.InvalidProducerEpoch,
-		w.c.Verify("id", a.p.ID+1, a.p.Epoch, "t", 0):   kerr.InvalidTxnState,
-		w.c.Verify("other", a.p.ID, a.p.Epoch, "t", 0):  kerr.InvalidTxnState,
-		w.c.Verify("id", a.p.ID, a.p.Epoch, "other", 0): kerr.InvalidTxnState,
+	for _, tt := range []struct {
+		id   string
+		p    Producer
+		tp   TopicPartition
+		want *kerr.Error
+	}{
+		{"id", a.p, TopicPartition{"t", 0}, nil},
+		{"id", a.p, TopicPartition{"t", 1}, kerr.TransactionAbortable},
+		{"id", a.p, TopicPartition{"other", 0}, kerr.TransactionAbortable},
+		{"id", Producer{a.p.ID, a.p.Epoch + 1}, TopicPartition{"t", 0}, kerr.ProducerFenced},
+		{"id", Producer{a.p.ID + 1, a.p.Epoch}, TopicPartition{"t", 0}, kerr.InvalidProducerIDMapping},
+		{"other", a.p, TopicPartition{"t", 0}, kerr.InvalidProducerIDMapping},
 	} {
-		if !errors.Is(err, want) {
-			t.Errorf("got %v, want %v", err, want)
+		want := int16(0)
+		if tt.want != nil {
+			want = tt.want.Code
+		}
+		got, ok := try(w, func(reply func(int16)) { w.c.Verify(tt.id, tt.p, tt.tp, reply) })
+		if !ok || got != want || w.c.Has(tt.id, tt.p, tt.tp) != (want == 0) {
+			t.Errorf("%+v: %d, %v", tt, got, ok)
 		}
 	}
 	w.l.Hold()
 	ended := make(chan int16, 1)
-	w.c.End("id", a.p, true, func(code int16) { ended <- code })
+	w.c.End("id", a.p, true, V1, func(code int16, _ Producer) { ended <- code })
 	w.settle()
-	if err := verify(); !errors.Is(err, kerr.InvalidTxnState) {
-		t.Fatalf("a transaction that ends took a batch: %v", err)
+	if in() {
+		t.Fatal("a transaction that ends took a batch")
 	}
 	if len(ended) > 0 || len(w.parts.at(TopicPartition{"t", 0})) > 0 {
 		t.Fatal("the decision was told before it was durable")
@@ -287,18 +297,15 @@ func TestMarkersWaitForBatches(t *testing.T) {
 	tp := TopicPartition{"t", 0}
 	code, ok := w.add("id", a.p, tp)
 	must(t, code, ok)
-	one, err := w.c.Enter("id", a.p.ID, a.p.Epoch, "t", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := w.c.Enter("id", a.p.ID, a.p.Epoch, "t", 0)
-	if err != nil {
-		t.Fatal(err)
+	one, in := w.c.Enter("id", a.p, tp)
+	two, also := w.c.Enter("id", a.p, tp)
+	if !in || !also {
+		t.Fatal(in, also)
 	}
 	code, ok = w.end("id", a.p, true)
 	must(t, code, ok)
-	if _, err := w.c.Enter("id", a.p.ID, a.p.Epoch, "t", 0); !errors.Is(err, kerr.InvalidTxnState) {
-		t.Fatalf("a late batch: %v", err)
+	if w.c.Has("id", a.p, tp) {
+		t.Fatal("a late batch was let in")
 	}
 	one.Leave()
 	w.settle()
@@ -403,8 +410,8 @@ func TestTransactionsSurviveCrashes(t *testing.T) {
 				code, ok := w.add("id", p, TopicPartition{h.topic, part})
 				if ok && code == 0 {
 					h.added[part] = true
-					if err := w.c.Verify("id", p.ID, p.Epoch, h.topic, part); err != nil {
-						t.Fatalf("added and not part of it: %v", err)
+					if !w.c.Has("id", p, TopicPartition{h.topic, part}) {
+						t.Fatal("added and not part of it")
 					}
 				}
 			},
@@ -503,7 +510,7 @@ func (w *world) list(t *rapid.T) []Description {
 func FuzzRecords(f *testing.F) {
 	x := newTxn("id", time.UnixMilli(5))
 	x.Init(nil, time.Second, ids(7), time.UnixMilli(6))
-	x.Add(Producer{7, 0}, tps("t", 1, 2), time.UnixMilli(7))
+	x.Add(Producer{7, 0}, tps("t", 1, 2), V1, time.UnixMilli(7))
 	r := x.record()
 	f.Add(r.Key, r.Value)
 	f.Add(r.Key, []byte(nil))

@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,10 +9,10 @@ import (
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
-// Versions that Kafka 3.9 writes.
+// Versions that Kafka 4 writes with transaction.version 2.
 const (
 	keyVersion   = 0
-	valueVersion = 0
+	valueVersion = 1
 )
 
 func key(id string) []byte {
@@ -41,6 +40,7 @@ func (t *Txn) record() journal.Record {
 	v.Version, v.ProducerID, v.ProducerEpoch = valueVersion, t.Current.ID, t.Current.Epoch
 	v.TimeoutMillis, v.State = int32(t.Timeout.Milliseconds()), kmsg.TransactionState(t.State)
 	v.LastUpdateTimestamp, v.StartTimestamp = millis(t.Updated), millis(t.Started)
+	v.PreviousProducerID, v.NextProducerID, v.ClientTransactionVersion = t.Previous.ID, t.Next, t.Client
 	for _, tp := range t.List() {
 		if n := len(v.Topics); n == 0 || v.Topics[n-1].Topic != tp.Topic {
 			v.Topics = append(v.Topics, kmsg.TxnMetadataValueTopic{Topic: tp.Topic})
@@ -74,10 +74,17 @@ func parse(r journal.Record) (id string, t *Txn, err error) {
 		return "", nil, fmt.Errorf("state of %q: %d is no state that is kept", k.TransactionalID, v.State)
 	}
 	if v.ProducerID < 0 || v.ProducerEpoch < 0 {
-		return "", nil, errors.New("state without a producer id")
+		return "", nil, fmt.Errorf("state of %q has no producer id", k.TransactionalID)
+	}
+	if v.ClientTransactionVersion < 0 || v.ClientTransactionVersion > V2 {
+		return "", nil, fmt.Errorf("state of %q: transaction version %d is not known", k.TransactionalID, v.ClientTransactionVersion)
 	}
 	t = newTxn(k.TransactionalID, fromMillis(v.LastUpdateTimestamp))
 	t.State, t.Current = State(v.State), Producer{v.ProducerID, v.ProducerEpoch}
+	t.Previous, t.Next, t.Client = previous(&v), max(v.NextProducerID, noProducer), V1
+	if v.ClientTransactionVersion == V2 {
+		t.Client = V2
+	}
 	t.Timeout, t.Started = time.Duration(v.TimeoutMillis)*time.Millisecond, fromMillis(v.StartTimestamp)
 	for _, topic := range v.Topics {
 		for _, p := range topic.Partitions {
@@ -85,4 +92,16 @@ func parse(r journal.Record) (id string, t *Txn, err error) {
 		}
 	}
 	return t.ID, t, nil
+}
+
+// previous is the claim that the current one replaced. The record names its producer id only: its epoch follows.
+func previous(v *kmsg.TxnMetadataValue) Producer {
+	switch {
+	case v.PreviousProducerID < 0:
+	case v.PreviousProducerID != v.ProducerID:
+		return Producer{v.PreviousProducerID, lastEpoch}
+	case v.ProducerEpoch > 0:
+		return Producer{v.ProducerID, v.ProducerEpoch - 1}
+	}
+	return Producer{noProducer, noEpoch}
 }

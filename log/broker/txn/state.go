@@ -50,14 +50,29 @@ const (
 	lastEpoch = math.MaxInt16 - 1
 )
 
+// The transaction versions of clients: how the one that used an id last ends its transactions.
+const (
+	// V1 is KIP-98's flow: one epoch serves many transactions.
+	V1 int16 = 0
+	// V2 is that of KIP-890's second part: every end raises the epoch, so a request that comes late is told from
+	// one of the next transaction.
+	V2 int16 = 2
+)
+
 // Txn is the state of one transactional id.
 type Txn struct {
 	ID      string
 	State   State
 	Current Producer
-	// Previous is the claim that Current replaced at the wish of the same instance (KIP-360), so that a retry of
-	// that wish finds its answer; -1, -1 when another instance took over.
-	Previous   Producer
+	// Previous is the claim that Current replaced for the same instance, at its wish (KIP-360), by an end (KIP-890) or by
+	// a timeout, so that a retry finds its answer; -1, -1 when another instance took over.
+	// Invariant: it is the epoch before Current of the same producer id, or lastEpoch of another id (records.go).
+	Previous Producer
+	// Next is the producer id that follows when the transaction that is being completed took the last epoch of Current;
+	// else noProducer.
+	Next int64
+	// Client is the transaction version of the request that opened or ended the last transaction.
+	Client     int16
 	Timeout    time.Duration
 	Partitions map[TopicPartition]struct{} // Invariant: empty in Empty, CompleteCommit and CompleteAbort
 	Started    time.Time                   // of the transaction; zero when there is none
@@ -71,11 +86,13 @@ type Verdict struct {
 	Write bool
 	// Wait: a transaction of this id is being completed; ask again afterwards.
 	Wait bool
+	// Fresh: the epochs of this producer id have run out; ask again with a producer id that was never used.
+	Fresh bool
 }
 
 // newTxn is the state of an id that was never used.
 func newTxn(id string, now time.Time) *Txn {
-	return &Txn{ID: id, Current: Producer{noProducer, noEpoch}, Previous: Producer{noProducer, noEpoch},
+	return &Txn{ID: id, Current: Producer{noProducer, noEpoch}, Previous: Producer{noProducer, noEpoch}, Next: noProducer,
 		Partitions: map[TopicPartition]struct{}{}, Updated: now}
 }
 
@@ -90,6 +107,9 @@ func (t *Txn) Init(expected *Producer, timeout time.Duration, fresh func() int64
 	switch {
 	case t.completing():
 		return Verdict{Wait: true}
+	case t.State == Ongoing && expected != nil && *expected != t.Current:
+		// The instance has used the claim that replaced this one: a late request must not abort what it does under that.
+		return Verdict{Code: kerr.ProducerFenced.Code}
 	case t.State == Ongoing:
 		// Invariant 3: the epoch rises before the abort, so the instance before can neither write nor commit.
 		t.fence(expected != nil, now)
@@ -107,6 +127,7 @@ func (t *Txn) Init(expected *Producer, timeout time.Duration, fresh func() int64
 	t.Previous = Producer{noProducer, noEpoch}
 	if expected != nil {
 		t.Previous = before
+		t.Previous.Epoch = min(before.Epoch, lastEpoch)
 	}
 	t.State, t.Timeout, t.Updated, t.Started = Empty, timeout, now, time.Time{}
 	clear(t.Partitions)
@@ -115,10 +136,10 @@ func (t *Txn) Init(expected *Producer, timeout time.Duration, fresh func() int64
 
 // continues: the claim is the current one, or the one that it replaced.
 func (t *Txn) continues(p Producer) bool {
-	return t.Current.ID == noProducer || p == t.Current || (p == t.Previous && t.Previous.ID != noProducer)
+	return t.Current.ID == noProducer || p == t.Current || p == t.Previous && p.ID != noProducer
 }
 
-// fence aborts the open transaction under the next epoch.
+// fence aborts the open transaction under the next epoch. That is the one epoch it rises by, whatever the client's version.
 func (t *Txn) fence(same bool, now time.Time) {
 	t.Previous = Producer{noProducer, noEpoch}
 	if same {
@@ -141,8 +162,8 @@ func (t *Txn) check(p Producer) int16 {
 	return 0
 }
 
-// Add handles AddPartitionsToTxn and AddOffsetsToTxn.
-func (t *Txn) Add(p Producer, list []TopicPartition, now time.Time) Verdict {
+// Add handles AddPartitionsToTxn and AddOffsetsToTxn, and what joins a transaction by itself in version 2.
+func (t *Txn) Add(p Producer, list []TopicPartition, version int16, now time.Time) Verdict {
 	if code := t.check(p); code != 0 {
 		return Verdict{Code: code}
 	}
@@ -152,7 +173,7 @@ func (t *Txn) Add(p Producer, list []TopicPartition, now time.Time) Verdict {
 	changed := false
 	if t.State != Ongoing {
 		clear(t.Partitions)
-		t.State, t.Started, changed = Ongoing, now, true
+		t.State, t.Started, t.Client, changed = Ongoing, now, version, true
 	}
 	for _, tp := range list {
 		if _, ok := t.Partitions[tp]; !ok {
@@ -166,7 +187,7 @@ func (t *Txn) Add(p Producer, list []TopicPartition, now time.Time) Verdict {
 	return Verdict{Write: changed}
 }
 
-// End handles EndTxn.
+// End handles EndTxn of version 1.
 func (t *Txn) End(p Producer, commit bool, now time.Time) Verdict {
 	if code := t.check(p); code != 0 {
 		return Verdict{Code: code}
@@ -177,11 +198,7 @@ func (t *Txn) End(p Producer, commit bool, now time.Time) Verdict {
 		// Nothing was added under this epoch, so nothing can be lost by saying that it is done.
 		return Verdict{}
 	case Ongoing:
-		t.State = PrepareAbort
-		if commit {
-			t.State = PrepareCommit
-		}
-		t.Updated = now
+		t.prepare(commit, V1, now)
 		return Verdict{Write: true}
 	case PrepareCommit, PrepareAbort:
 		if same {
@@ -195,6 +212,90 @@ func (t *Txn) End(p Producer, commit bool, now time.Time) Verdict {
 	return Verdict{Code: kerr.InvalidTxnState.Code}
 }
 
+// EndV2 handles EndTxn of version 2. Whatever ends raises the epoch, so the claim says which transaction is meant: the
+// current one, or the one that ended last, whose result is told again. next is a producer id that was never used, or
+// noProducer as long as none was asked for.
+func (t *Txn) EndV2(p Producer, commit bool, next int64, now time.Time) Verdict {
+	if p == t.Previous && p.ID != noProducer && t.Client == V2 {
+		return t.endAgain(commit, next, now)
+	}
+	if code := t.check(p); code != 0 {
+		return Verdict{Code: code}
+	}
+	switch {
+	case t.completing():
+		// This epoch is the one of the markers, which nobody was told yet.
+		return Verdict{Code: kerr.ProducerFenced.Code}
+	case t.State == CompleteAbort && t.Client == V1 && commit:
+		return Verdict{Code: kerr.InvalidTxnState.Code} // the transaction of this epoch was aborted
+	case p.Epoch > lastEpoch:
+		return Verdict{Code: kerr.ProducerFenced.Code} // never handed out
+	case p.Epoch == lastEpoch && next == noProducer:
+		return Verdict{Fresh: true}
+	case t.State == Ongoing:
+		t.prepare(commit, V2, now)
+		t.Previous = p
+		t.Current.Epoch++
+		if p.Epoch == lastEpoch {
+			t.Next = next
+		}
+		return Verdict{Write: true}
+	}
+	// Nothing was added, so there are no markers to write.
+	t.State = CompleteAbort
+	if commit {
+		t.State = CompleteCommit
+	}
+	t.Previous, t.Client, t.Updated, t.Started = p, V2, now, time.Time{}
+	t.Current.Epoch++
+	if p.Epoch == lastEpoch {
+		t.Current = Producer{next, 0}
+	}
+	return Verdict{Write: true}
+}
+
+// endAgain answers an end that was asked for already, or that a timeout came before.
+func (t *Txn) endAgain(commit bool, next int64, now time.Time) Verdict {
+	same := commit == (t.State == PrepareCommit || t.State == CompleteCommit)
+	switch t.State {
+	case PrepareCommit, PrepareAbort:
+		if same {
+			return Verdict{Wait: true}
+		}
+	case CompleteCommit, CompleteAbort:
+		switch {
+		case !same:
+		case t.Current.Epoch <= lastEpoch:
+			return Verdict{}
+		case next == noProducer: // a timeout took the epoch that is never handed out
+			return Verdict{Fresh: true}
+		default:
+			t.Current, t.Updated = Producer{next, 0}, now
+			return Verdict{Write: true}
+		}
+	default: // the instance has gone on since
+		return Verdict{Code: kerr.ProducerFenced.Code}
+	}
+	return Verdict{Code: kerr.InvalidTxnState.Code}
+}
+
+// prepare decides the open transaction.
+func (t *Txn) prepare(commit bool, version int16, now time.Time) {
+	t.State = PrepareAbort
+	if commit {
+		t.State = PrepareCommit
+	}
+	t.Client, t.Updated = version, now
+}
+
+// Claim is what its instance is told to go on with.
+func (t *Txn) Claim() Producer {
+	if t.Next != noProducer {
+		return Producer{t.Next, 0}
+	}
+	return t.Current
+}
+
 // Complete ends a transaction whose markers are all written.
 func (t *Txn) Complete(now time.Time) {
 	switch t.State {
@@ -205,6 +306,7 @@ func (t *Txn) Complete(now time.Time) {
 	default:
 		return
 	}
+	t.Current, t.Next = t.Claim(), noProducer
 	clear(t.Partitions)
 	t.Started, t.Updated = time.Time{}, now
 }

@@ -36,7 +36,9 @@ func initAs(expected *Producer) func(*Txn, time.Time) Verdict {
 }
 
 func add(id int64, epoch int16, partitions ...int32) func(*Txn, time.Time) Verdict {
-	return func(t *Txn, now time.Time) Verdict { return t.Add(Producer{id, epoch}, tps("t", partitions...), now) }
+	return func(t *Txn, now time.Time) Verdict {
+		return t.Add(Producer{id, epoch}, tps("t", partitions...), V1, now)
+	}
 }
 
 func endAs(id int64, epoch int16, commit bool) func(*Txn, time.Time) Verdict {
@@ -142,7 +144,7 @@ func TestTxnEpochsRunOut(t *testing.T) {
 		t.Fatalf("%+v", x.Current)
 	}
 	// The last epoch is fenced by one that is never handed out.
-	x.Add(x.Current, tps("t", 1), now)
+	x.Add(x.Current, tps("t", 1), V1, now)
 	x.TimeOut(now.Add(time.Hour))
 	if x.Current != (Producer{500, math.MaxInt16}) {
 		t.Fatalf("%+v", x.Current)
@@ -152,7 +154,7 @@ func TestTxnEpochsRunOut(t *testing.T) {
 		t.Fatalf("%+v, %+v", v, x.Current)
 	}
 	// The same wish again, with the id from before.
-	if v := x.Init(&Producer{500, math.MaxInt16}, time.Minute, fresh, now); v != (Verdict{}) || x.Current != (Producer{501, 0}) {
+	if v := x.Init(&Producer{500, lastEpoch}, time.Minute, fresh, now); v != (Verdict{}) || x.Current != (Producer{501, 0}) {
 		t.Fatalf("%+v, %+v", v, x.Current)
 	}
 }
@@ -208,7 +210,7 @@ func TestTxnModel(t *testing.T) {
 			},
 			"add": func(t *rapid.T) {
 				c := rapid.SampledFrom(claims).Draw(t, "claim")
-				if v := x.Add(c, tps("t", int32(rapid.IntRange(0, 3).Draw(t, "p"))), now); v.Code == 0 && c != x.Current {
+				if v := x.Add(c, tps("t", int32(rapid.IntRange(0, 3).Draw(t, "p"))), V1, now); v.Code == 0 && c != x.Current {
 					t.Fatalf("%+v added a partition under %+v", c, x.Current)
 				}
 			},
@@ -250,7 +252,7 @@ func TestTxnRecordRoundTrip(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	x := newTxn("id", now)
 	x.Init(nil, 90*time.Second, ids(7), now)
-	x.Add(Producer{7, 0}, slices.Concat(tps("b", 3, 1), tps("a", 0)), now.Add(time.Second))
+	x.Add(Producer{7, 0}, slices.Concat(tps("b", 3, 1), tps("a", 0)), V1, now.Add(time.Second))
 	id, y, err := parse(x.record())
 	if err != nil || id != "id" {
 		t.Fatal(id, err)

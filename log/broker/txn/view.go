@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -85,34 +84,32 @@ func (v *view) drop(id string) *Guard {
 	return &o.guard
 }
 
-// Verify reports whether a partition is part of the producer's open transaction (KIP-890, part 1): a batch that comes late
-// must not open a transaction that nobody will end. It costs two look-ups in memory.
-func (c *Coordinator) Verify(id string, pid int64, epoch int16, topic string, partition int32) error {
-	g, err := c.Enter(id, pid, epoch, topic, partition)
-	g.Leave()
-	return err
-}
-
-// Enter is Verify for a batch that is about to be appended: the transaction gets no marker before Leave is called.
-func (c *Coordinator) Enter(id string, pid int64, epoch int16, topic string, partition int32) (*Guard, error) {
+// Enter lets in a batch that is about to be appended, if its partition is part of the producer's open transaction: one that
+// comes late must not open a transaction that nobody will end (KIP-890, part 1). The transaction gets no marker
+// before Leave is called. It costs two look-ups in memory; Verify knows why a batch is not let in.
+func (c *Coordinator) Enter(id string, p Producer, tp TopicPartition) (*Guard, bool) {
 	s := c.shards[c.PartitionFor(id)]
 	if s.j.Serving() != nil {
-		return nil, fmt.Errorf("verify transaction %q: its coordinator is not ready: %w", id, kerr.NotEnoughReplicas)
+		return nil, false
 	}
 	s.view.mu.RLock()
 	defer s.view.mu.RUnlock()
 	o := s.view.open[id]
-	switch {
-	case o == nil || o.producer.ID != pid:
-		return nil, fmt.Errorf("verify transaction %q of producer %d: it is not open: %w", id, pid, kerr.InvalidTxnState)
-	case o.producer.Epoch != epoch:
-		return nil, fmt.Errorf("verify transaction %q: epoch is %d, not %d: %w", id, o.producer.Epoch, epoch, kerr.InvalidProducerEpoch)
+	if o == nil || o.producer != p {
+		return nil, false
 	}
-	if _, ok := o.partitions[TopicPartition{topic, partition}]; !ok {
-		return nil, fmt.Errorf("verify transaction %q: %s-%d was not added to it: %w", id, topic, partition, kerr.InvalidTxnState)
+	if _, ok := o.partitions[tp]; !ok {
+		return nil, false
 	}
 	o.guard.users.Add(1) // under the lock that drop takes
-	return &o.guard, nil
+	return &o.guard, true
+}
+
+// Has says whether a partition is durably part of the producer's open transaction.
+func (c *Coordinator) Has(id string, p Producer, tp TopicPartition) bool {
+	g, ok := c.Enter(id, p, tp)
+	g.Leave()
+	return ok
 }
 
 // Description is what DescribeTransactions and ListTransactions show.
