@@ -34,7 +34,8 @@ func (b *Broker) handleMetadata(ctx context.Context, r *request) (kmsg.Response,
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		var name string
-		byID := rt.Topic == nil && req.Version >= 10
+		// An id counts whatever the name beside it: Java sends an empty one, others null.
+		byID := req.Version >= 10 && (rt.Topic == nil || rt.TopicID != zeroID)
 		if rt.Topic != nil {
 			name = *rt.Topic
 		}
@@ -47,6 +48,8 @@ func (b *Broker) handleMetadata(ctx context.Context, r *request) (kmsg.Response,
 			mt.Topic, mt.TopicID, mt.ErrorCode = rt.Topic, rt.TopicID, errorCode(err)
 			if mt.Topic == nil && req.Version < 12 {
 				mt.Topic = &name // not nullable before v12
+			} else if byID && req.Version >= 12 {
+				mt.Topic = nil
 			}
 			resp.Topics = append(resp.Topics, mt)
 			continue

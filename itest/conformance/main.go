@@ -1,0 +1,124 @@
+// Command conformance judges the broker with clients and tools that others wrote: it builds the binary, starts nodes of its
+// own and runs the suites one after the other.
+//
+//	go run ./itest/conformance -list
+//	go run ./itest/conformance -run 'java/.*'
+//
+// A suite prints one line; the whole output is shown only of what failed. What a suite needs (a JDK, Maven) is
+// installed as root on Debian and Ubuntu, and otherwise the suite fails naming it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/rowtrail/rowtrail/itest/process"
+)
+
+func main() {
+	var (
+		pattern = flag.String("run", "", "run only the suites whose name matches this regular expression")
+		list    = flag.Bool("list", false, "print the suites and stop")
+		cache   = flag.String("cache", filepath.Join(".cache", "conformance"), "directory of builds, logs and data")
+		seed    = flag.Uint64("seed", 0, "seed of the random choices; 0: a new one, which is printed")
+		keep    = flag.Bool("keep", false, "keep the nodes' data directories of suites that passed")
+	)
+	flag.Parse()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	failed, err := run(ctx, *pattern, *cache, *seed, *list, *keep)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(2)
+	}
+	if failed > 0 {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, pattern, cache string, seed uint64, list, keep bool) (failed int, err error) {
+	selected, err := regexp.Compile(pattern)
+	if err != nil {
+		return 0, fmt.Errorf("-run: %w", err)
+	}
+	suites, err := allSuites(".")
+	if err != nil {
+		return 0, err
+	}
+	if list {
+		for _, s := range suites {
+			fmt.Printf("%-28s %-24s %s\n", s.Name, s.Client, s.Judges)
+		}
+		return 0, nil
+	}
+	if cache, err = filepath.Abs(cache); err != nil {
+		return 0, err
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return 0, err
+	}
+	binary, err := process.Build(cache)
+	if err != nil {
+		return 0, err
+	}
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	fmt.Printf("conformance: seed %d\n", seed)
+	env := &Env{Cache: cache, Seed: seed, binary: binary, keep: keep, tools: &toolchain{}}
+	return runSuites(ctx, env, suites, selected)
+}
+
+func runSuites(ctx context.Context, env *Env, suites []Suite, selected *regexp.Regexp) (failed int, err error) {
+	started := time.Now()
+	var passedTests, failedTests, unadvertised int
+	var failures, absent []string
+	for _, s := range suites {
+		if !selected.MatchString(s.Name) {
+			continue
+		}
+		begun := time.Now()
+		result := env.runSuite(ctx, s)
+		passedTests += result.Passed
+		unadvertised += len(result.NotAdvertised)
+		for _, text := range result.NotAdvertised {
+			absent = append(absent, s.Name+" "+text)
+		}
+		word := "ok"
+		if result.Err != nil {
+			word = "FAIL"
+			failedTests += max(result.Failed, 1)
+			failures = append(failures, s.Name)
+			fmt.Printf("--- FAIL: %s\n%s\n%v\n", s.Name, result.Output, result.Err)
+		}
+		fmt.Printf("%-4s %-28s %-24s %4d tests %6.1fs\n", word, s.Name, s.Client, result.Passed+result.Failed, time.Since(begun).Seconds())
+		if ctx.Err() != nil {
+			return len(failures), fmt.Errorf("interrupted: %w", ctx.Err())
+		}
+	}
+	if passedTests+failedTests == 0 {
+		return 0, fmt.Errorf("no suite matches -run %q; -list prints their names", selected)
+	}
+	if len(absent) > 0 {
+		fmt.Println("not advertised by the broker, so not judged:")
+		for _, text := range absent {
+			fmt.Println("  " + text)
+		}
+	}
+	if len(failures) > 0 {
+		fmt.Println("failed:")
+		for _, name := range failures {
+			fmt.Println("  " + name)
+		}
+	}
+	fmt.Printf("took %s\n%d passed, %d failed, %d skipped\n", time.Since(started).Round(time.Second), passedTests, failedTests, unadvertised)
+	return len(failures), nil
+}

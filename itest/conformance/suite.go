@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// suiteTimeout ends a suite whose client waits for ever.
+const suiteTimeout = 5 * time.Minute
+
+// Suite is one judge.
+type Suite struct {
+	Name   string // family/what, as -run selects it
+	Client string // the client and its pinned version
+	Judges string // what it looks at, in a few words; docs/clients.md says the same
+	Tools  []Tool
+	Run    func(ctx context.Context, env *Env, r *Result) error
+}
+
+// Result is what a suite found. A suite that returns an error failed, whatever it counted.
+type Result struct {
+	Passed, Failed int
+	// NotAdvertised names tests of APIs that the broker does not advertise.
+	NotAdvertised []string
+	Output        string // shown when the suite failed
+	Err           error
+}
+
+// Passes counts one check that held.
+func (r *Result) Passes() { r.Passed++ }
+
+// Env is what a suite runs in. Its nodes die with the suite.
+type Env struct {
+	Cache string // builds of clients go to a directory of their own in here
+	Dir   string // the suite's own scratch directory
+	Seed  uint64 // of the suites' random choices; -seed repeats it
+
+	binary string
+	keep   bool
+	tools  *toolchain
+	nodes  []*process.Rowtrail
+}
+
+// allSuites are the suites of all families, in the order they run.
+func allSuites(root string) ([]Suite, error) {
+	var all []Suite
+	for _, family := range []func(root string) ([]Suite, error){javaSuites} {
+		suites, err := family(root)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, suites...)
+	}
+	return all, nil
+}
+
+func (e *Env) runSuite(ctx context.Context, s Suite) *Result {
+	ctx, cancel := context.WithTimeout(ctx, suiteTimeout)
+	defer cancel()
+	r := &Result{}
+	own := *e
+	own.Dir = filepath.Join(e.Cache, "run", strings.ReplaceAll(s.Name, "/", "-"))
+	defer func() {
+		if r.Err == nil && !e.keep {
+			r.Err = os.RemoveAll(own.Dir)
+		}
+	}()
+	defer own.stopNodes(r)
+	if r.Err = os.RemoveAll(own.Dir); r.Err != nil {
+		return r
+	}
+	if r.Err = os.MkdirAll(own.Dir, 0o755); r.Err != nil {
+		return r
+	}
+	if r.Err = e.tools.need(ctx, s.Tools); r.Err != nil {
+		return r
+	}
+	r.Err = s.Run(ctx, &own, r)
+	if r.Err == nil && r.Passed == 0 && len(r.NotAdvertised) == 0 {
+		r.Err = errors.New("the suite ran no test")
+	}
+	return r
+}
+
+// Node starts a node and waits until it is ready.
+func (e *Env) Node(ctx context.Context, cfg process.Config) (*process.Rowtrail, error) {
+	dir := filepath.Join(e.Dir, fmt.Sprintf("node%d", len(e.nodes)+1))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	node, err := process.New(e.binary, dir, cfg)
+	if err != nil {
+		return nil, err
+	}
+	e.nodes = append(e.nodes, node)
+	return node, restart(ctx, node)
+}
+
+// restart starts a node that is not running and waits until it is ready.
+func restart(ctx context.Context, node *process.Rowtrail) error {
+	if err := node.Start(); err != nil {
+		return err
+	}
+	return node.WaitReady(ctx)
+}
+
+// stopNodes ends the suite's nodes; one that does not end well fails the suite, and a failed suite shows its last lines.
+func (e *Env) stopNodes(r *Result) {
+	for _, node := range e.nodes {
+		if err := node.Stop(); err != nil {
+			r.Err = errors.Join(r.Err, err)
+		}
+		if r.Err != nil {
+			r.Output += fmt.Sprintf("\nlast lines of %s:\n%s\n", node.LogFile(), node.Tail(30))
+		}
+	}
+}
+
+// advertised are the API keys that a node offers.
+func advertised(ctx context.Context, node *process.Rowtrail) ([]int16, error) {
+	cl, err := node.Client(kgo.DisableClientMetrics())
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "conformance", "1"
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, fmt.Errorf("ask for API versions: %w", err)
+	}
+	var keys []int16
+	for _, k := range resp.ApiKeys {
+		keys = append(keys, k.ApiKey)
+	}
+	return keys, nil
+}
