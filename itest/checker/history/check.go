@@ -148,6 +148,9 @@ func (x *indexed) transforms(r *Report) {
 			}
 			for _, s := range x.order[tp] {
 				from := x.origins[s.value].write.From
+				if from == 0 {
+					continue // made of nothing
+				}
 				if other, twice := made[from]; twice {
 					r.add(TransformedTwice, []int{x.origins[other].op, x.origins[s.value].op}, "%d became %d (%s) and %d (%s)", from,
 						other, x.name(x.origins[other].op), s.value, x.name(x.origins[s.value].op))

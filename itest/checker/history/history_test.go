@@ -162,6 +162,11 @@ func TestWhatIsRightPasses(t *testing.T) {
 		{"the tombstone is there", history(send(keyed("x", 1, 0), tombstone("x", 2, 1)), poll(rdKey(final, "x", 1, 2)))},
 		{"an unanswered tombstone deleted the key", history(send(keyed("x", 1, 0)), send(tombstone("x", 2, NoOffset)), poll(rdKey(live, "x", 0, 1)), poll(rdKey(live, "x", 1, 2)))},
 		{"an unanswered record is a key's last", history(send(keyed("x", 1, 0)), send(keyed("x", 2, NoOffset)), poll(rdKey(final, "x", 1, 2)))},
+		{"outputs that were made of nothing", func() *History {
+			h := history(send(w(c, 1, 0), w(c, 2, 1)), poll(rd(final, c, 0, 1), rd(final, c, 1, 2)))
+			h.Transforms = []Transform{{Group: "g", Input: "t", Output: "out"}}
+			return h
+		}()},
 		{"a chain of reads", history(by("p", txn(Committed, w(a, 1, 0))), by("q", txn(Committed, w(b, 2, 0))).reading(rd(other, a, 0, 1)), by("p", txn(Committed, w(c, 3, 0))).reading(rd(live, b, 0, 2)), poll(rd(final, a, 0, 1), rd(final, b, 0, 2), rd(final, c, 0, 3)))},
 	}
 	for _, tt := range tests {

@@ -64,12 +64,12 @@ func index(h *History, r *Report) *indexed {
 	}
 	at := map[place]seen{}
 	where := map[int64]place{}
-	note := func(p place, value int64, op int) bool {
+	note := func(p place, value int64, op int) {
 		before, taken := at[p]
 		if taken && before.value != value {
 			r.add(InconsistentOffset, []int{before.op, op}, "%s holds %d (%s) and %d (%s)", p,
 				before.value, x.name(before.op), value, x.name(op))
-			return false
+			return
 		}
 		at[p] = seen{p.offset, value, op}
 		other, known := where[value]
@@ -78,7 +78,6 @@ func index(h *History, r *Report) *indexed {
 				other, x.name(at[other].op), p, x.name(op))
 		}
 		where[value] = p
-		return !taken
 	}
 	committed := map[place]bool{}
 	for i := range h.Ops {

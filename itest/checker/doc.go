@@ -1,0 +1,22 @@
+// Command checker runs mixed transactional load against a node that is killed and paused all the time, through a network that
+// delays, repeats and reorders requests, and judges what its clients did and saw: package history has the properties.
+//
+//	go run ./itest/checker -for 10m -seed N
+//
+// The load: plain idempotent producers; transactional ones that write to several partitions and topics, read in between,
+// and commit, abort or vanish; a group that consumes, transforms and produces in transactions with its offsets; groups and
+// assigned readers of committed records, and one of uncommitted ones; a keyed topic whose state is read again and again
+// while it is compacted. Half of the transactional clients are held to the protocol of Kafka 3.9 (EndTxn up to version
+// 4), the others use transactions v2 where the node offers them.
+//
+// The faults: SIGKILL and restart every few seconds; SIGSTOP for longer than the clients' timeouts; and package proxy. What
+// the proxy may do to a request depends on what the protocol can defend against. Before transactions v2 a producer keeps its
+// epoch from one transaction to the next, so an EndTxn that arrives late decides a later transaction, and a late
+// TxnOffsetCommit moves the offsets of a later one back (KAFKA-17754): any broker would fail. So these two are repeated and
+// reordered in their v2 versions only, and in older versions no connection is cut while one is unanswered, and their
+// clients wait for longer than any pause. AddPartitionsToTxn, AddOffsetsToTxn, InitProducerId and Produce are repeated and
+// reordered in every version.
+//
+// Faults and load are drawn from the seed, which is printed. Threads and the machine still differ from run to run: a
+// seed repeats the kind of a run and not every step. A failed run keeps its operations, the node's log and data.
+package main
