@@ -5,7 +5,7 @@ GOLANGCI_VERSION := v2.15.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: build test unit itest race lint fuzz bench demo soak clean
+.PHONY: build test unit itest race lint fuzz bench demo soak checker clean
 
 build: ## bin/rowtrail
 	go build -ldflags '$(LDFLAGS)' -o bin/rowtrail ./cmd/rowtrail
@@ -37,6 +37,9 @@ demo: build ## capture, kill, query and apply, end to end (KEEP=1 stays up)
 
 soak: build ## the kill test: SOAK=1m by default
 	go run ./itest/soak $(if $(SOAK),-for $(SOAK))
+
+checker: build ## the transaction checker: CHECKER=10m by default
+	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/checker -for $(or $(CHECKER),10m) $(if $(SEED),-seed $(SEED))
 
 clean:
 	rm -rf bin .cache
