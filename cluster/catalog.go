@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 
+	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 	"github.com/rowtrail/rowtrail/log"
 )
 
@@ -27,7 +28,9 @@ type Topic struct {
 	ID         [16]byte
 	Internal   bool
 	Partitions []Placement       // index = partition number
-	Config     map[string]string // only what was set; defaults are applied by configs of the reader
+	Config     map[string]string // only what was set
+	// Settings are what Config means over the cluster's and this node's defaults.
+	Settings topicconfig.Settings
 
 	// minTerm: the epochs of its partitions are above it, so that a recreated topic's epochs never fall.
 	minTerm uint64
@@ -44,6 +47,8 @@ type Catalog struct {
 	Version uint64
 	Topics  map[string]*Topic
 	ByID    map[[16]byte]*Topic
+	// Defaults are the topic properties that were set for the whole cluster; a topic's own win.
+	Defaults map[string]string
 }
 
 // change is one keyed record of the controller's log; a nil value deletes the key.
@@ -62,6 +67,7 @@ const (
 	recordGroups    = "groups"    // nextRecord: first group id never used
 	recordProducers = "producers" // nextRecord: first producer id never used
 	recordEpochs    = "epochs"    // nextRecord: highest epoch of any deleted topic
+	recordDefaults  = "defaults"  // defaultsRecord
 )
 
 type clusterRecord struct {
@@ -70,6 +76,11 @@ type clusterRecord struct {
 
 type nextRecord struct {
 	Next uint64 `json:"next"`
+}
+
+// defaultsRecord is the cluster-wide defaults of topic properties.
+type defaultsRecord struct {
+	Config map[string]string `json:"config"`
 }
 
 type topicRecord struct {
@@ -94,10 +105,13 @@ type catalogState struct {
 	epochFloor   uint64
 	topics       map[string]*Topic
 	folded       map[string]string // foldTopicName -> name
+	defaults     map[string]string // of topic properties, cluster-wide
+	// static is this node's defaults of topic properties: no part of the fold, only of what Settings say.
+	static map[string]string
 }
 
-func newCatalogState() *catalogState {
-	return &catalogState{nextGroup: firstTopicGroup, topics: map[string]*Topic{}, folded: map[string]string{}}
+func newCatalogState(static map[string]string) *catalogState {
+	return &catalogState{nextGroup: firstTopicGroup, topics: map[string]*Topic{}, folded: map[string]string{}, static: static}
 }
 
 // apply folds one record. An unknown or unreadable record is an error: skipping it would lose what it says (invariant 7).
@@ -120,6 +134,8 @@ func (s *catalogState) apply(c change) error {
 		err = applyNext(c.value, &s.nextProducer)
 	case recordEpochs:
 		err = applyNext(c.value, &s.epochFloor)
+	case recordDefaults:
+		err = s.applyDefaults(c.value)
 	default:
 		err = fmt.Errorf("record type %q is not known; run the version that wrote it", key.Type)
 	}
@@ -138,6 +154,32 @@ func applyNext(value []byte, to *uint64) error {
 	return nil
 }
 
+// applyDefaults replaces the cluster-wide defaults, and with them what every topic's configuration means.
+func (s *catalogState) applyDefaults(value []byte) error {
+	var r defaultsRecord
+	if err := unmarshalStrict(value, &r); err != nil {
+		return err
+	}
+	s.defaults = r.Config
+	for name, old := range s.topics {
+		t := *old // readers hold the old entry
+		t.Settings = s.settings(t.Config)
+		s.topics[name] = &t
+	}
+	return nil
+}
+
+func (s *catalogState) settings(config map[string]string) topicconfig.Settings {
+	return topicconfig.Resolve(config, s.defaults, s.static)
+}
+
+func (s *catalogState) checkConfig(config map[string]string) error {
+	if err := topicconfig.CheckTopic(config, s.defaults, s.static); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidConfig, err)
+	}
+	return nil
+}
+
 func (s *catalogState) applyTopic(name string, value []byte) error {
 	if value == nil {
 		delete(s.topics, name)
@@ -148,7 +190,7 @@ func (s *catalogState) applyTopic(name string, value []byte) error {
 	if err := unmarshalStrict(value, &r); err != nil {
 		return err
 	}
-	t := &Topic{Name: name, Internal: r.Internal, Config: r.Config, minTerm: r.MinTerm}
+	t := &Topic{Name: name, Internal: r.Internal, Config: r.Config, Settings: s.settings(r.Config), minTerm: r.MinTerm}
 	if id, err := hex.DecodeString(r.ID); err != nil || len(id) != len(t.ID) {
 		return fmt.Errorf("topic id %q is not 16 bytes in hex: %w", r.ID, log.ErrCorrupt)
 	} else {
@@ -171,7 +213,7 @@ func unmarshalStrict(data []byte, v any) error {
 
 // snapshot is the catalogue as readers see it. Topics are shared: they are never changed in place.
 func (s *catalogState) snapshot(version uint64) *Catalog {
-	c := &Catalog{Version: version, Topics: maps.Clone(s.topics), ByID: make(map[[16]byte]*Topic, len(s.topics))}
+	c := &Catalog{Version: version, Topics: maps.Clone(s.topics), ByID: make(map[[16]byte]*Topic, len(s.topics)), Defaults: s.defaults}
 	for _, t := range s.topics {
 		c.ByID[t.ID] = t
 	}
@@ -211,7 +253,7 @@ func (s *catalogState) createTopic(spec TopicSpec, id [16]byte, nodes []int32) (
 		return nil, fmt.Errorf("create topic %q: %d partitions asked for, choose 1 to %d: %w",
 			spec.Name, spec.Partitions, maxPartitions, ErrInvalidPartitions)
 	}
-	if err := checkTopicConfig(spec.Config); err != nil {
+	if err := s.checkConfig(spec.Config); err != nil {
 		return nil, fmt.Errorf("create topic %q: %w", spec.Name, err)
 	}
 	t := &Topic{
@@ -257,21 +299,34 @@ func (s *catalogState) setTopicConfig(name string, set map[string]*string) ([]ch
 		return nil, fmt.Errorf("set config of topic %q: %w", name, ErrUnknownTopic)
 	}
 	t := *old
-	t.Config = maps.Clone(old.Config)
-	if t.Config == nil {
-		t.Config = map[string]string{}
-	}
-	for key, value := range set {
-		if value == nil {
-			delete(t.Config, key)
-		} else {
-			t.Config[key] = *value
-		}
-	}
-	if err := checkTopicConfig(t.Config); err != nil {
+	t.Config = changed(old.Config, set)
+	if err := s.checkConfig(t.Config); err != nil {
 		return nil, fmt.Errorf("set config of topic %q: %w", name, err)
 	}
 	return []change{encodeTopic(&t)}, nil
+}
+
+// setDefaults changes the cluster-wide defaults.
+func (s *catalogState) setDefaults(set map[string]*string) ([]change, error) {
+	defaults := changed(s.defaults, set)
+	if err := topicconfig.CheckTopic(defaults, s.static); err != nil {
+		return nil, fmt.Errorf("set defaults of topics: %w: %w", ErrInvalidConfig, err)
+	}
+	return []change{encode(recordKey{Type: recordDefaults}, defaultsRecord{defaults})}, nil
+}
+
+// changed returns config with values set, or removed where they are nil.
+func changed(config map[string]string, set map[string]*string) map[string]string {
+	out := make(map[string]string, len(config)+len(set))
+	maps.Copy(out, config)
+	for key, value := range set {
+		if value == nil {
+			delete(out, key)
+		} else {
+			out[key] = *value
+		}
+	}
+	return out
 }
 
 // nextProducerIDs returns the first of count fresh ids and the records that reserve them.

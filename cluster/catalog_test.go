@@ -12,11 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 	"github.com/rowtrail/rowtrail/log"
 )
 
 func fold(t interface{ Fatalf(string, ...any) }, cs []change) *catalogState {
-	s := newCatalogState()
+	s := newCatalogState(nil)
 	for _, c := range cs {
 		if err := s.apply(c); err != nil {
 			t.Fatalf("fold: %v", err)
@@ -43,10 +44,11 @@ func compacted(cs []change) []change {
 // A model of the catalogue beside the fold: names, partition counts, every id ever used.
 func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		live := newCatalogState()
+		live := newCatalogState(nil)
 		var written []change
 		model := map[string]int32{}
 		configs := map[string]map[string]string{}
+		defaults := map[string]string{}
 		groups := map[log.GroupID]string{}
 		terms := map[string]uint64{} // highest epoch a name has had
 		ids := byte(0)
@@ -135,6 +137,26 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 					configs[n][key] = *value
 				}
 			},
+			"defaults": func(t *rapid.T) {
+				key := rapid.SampledFrom([]string{"retention.ms", "cleanup.policy", "nope"}).Draw(t, "key")
+				value := rapid.SampledFrom([]string{"5", "compact", ""}).Draw(t, "value")
+				set := map[string]*string{key: &value}
+				valid := key == "retention.ms" && value == "5" || key == "cleanup.policy" && value != "5"
+				if rapid.Bool().Draw(t, "remove") {
+					set[key], valid = nil, true
+				}
+				cs, err := live.setDefaults(set)
+				if (err == nil) != valid || err != nil && !errors.Is(err, ErrInvalidConfig) {
+					t.Fatalf("default %s=%s: %v", key, value, err)
+				}
+				commit(t, cs)
+				if err == nil {
+					delete(defaults, key)
+					if set[key] != nil {
+						defaults[key] = value
+					}
+				}
+			},
 			"producers": func(t *rapid.T) {
 				before := live.nextProducer
 				first, cs, err := live.nextProducerIDs(int64(rapid.IntRange(1, 1000).Draw(t, "count")))
@@ -150,6 +172,9 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 				for n, topic := range live.topics {
 					if int32(len(topic.Partitions)) != model[n] {
 						t.Fatalf("%q has %d partitions, want %d", n, len(topic.Partitions), model[n])
+					}
+					if want := topicconfig.Resolve(configs[n], defaults); topic.Settings != want {
+						t.Fatalf("%q has settings %+v, want %+v", n, topic.Settings, want)
 					}
 					if len(topic.Config) != len(configs[n]) {
 						t.Fatalf("%q has config %v, want %v", n, topic.Config, configs[n])
@@ -186,14 +211,14 @@ func TestCatalogRefusesWhatItDoesNotKnow(t *testing.T) {
 		{[]byte(`{"type":"groups"}`), nil},
 		{[]byte(`not json`), nil},
 	} {
-		if err := newCatalogState().apply(c); err == nil {
+		if err := newCatalogState(nil).apply(c); err == nil {
 			t.Errorf("%s %s was folded", c.key, c.value)
 		}
 	}
 }
 
 func TestCatalogSnapshotsAreImmutable(t *testing.T) {
-	s := newCatalogState()
+	s := newCatalogState(nil)
 	cs, err := s.createTopic(TopicSpec{Name: "t", Partitions: 1, Config: map[string]string{"retention.ms": "1"}}, [16]byte{1}, []int32{0})
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +249,7 @@ func TestCatalogSnapshotsAreImmutable(t *testing.T) {
 }
 
 func TestOrphans(t *testing.T) {
-	s := newCatalogState()
+	s := newCatalogState(nil)
 	cs, _ := s.createTopic(TopicSpec{Name: "t", Partitions: 2}, [16]byte{1}, []int32{0})
 	for _, c := range cs {
 		if err := s.apply(c); err != nil {

@@ -31,10 +31,10 @@ type controllerLog struct {
 }
 
 // openControllerLog folds what the log holds below its high watermark; the rest arrives through Apply.
-func openControllerLog(p *log.Partition, halt func(error)) (*controllerLog, error) {
+func openControllerLog(p *log.Partition, static map[string]string, halt func(error)) (*controllerLog, error) {
 	c := &controllerLog{
 		Partition: p, reader: record.NewReader(log.MaxBatchBytes),
-		halt: halt, state: newCatalogState(), moved: make(chan struct{}),
+		halt: halt, state: newCatalogState(static), moved: make(chan struct{}),
 	}
 	marks := p.Marks()
 	for next := marks.LogStart; next < marks.HighWatermark; {

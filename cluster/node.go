@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 	"github.com/rowtrail/rowtrail/log"
 )
 
@@ -22,9 +23,8 @@ type Options struct {
 	Workers int
 	// DefaultPartitions is used where a TopicSpec says -1. Default 1.
 	DefaultPartitions int32
-	// TopicDefaults hold where a topic's own configuration says nothing. MaxMessageBytes defaults to Kafka's
-	// 1048588; retention without a limit is -1 or 0.
-	TopicDefaults log.Config
+	// TopicDefaults are topic properties that hold where neither a topic nor the cluster's defaults say anything.
+	TopicDefaults map[string]string
 	// RetentionInterval is how often partitions are trimmed by size and time. Default 1 s, so that a fast producer
 	// overshoots retention.bytes by little.
 	RetentionInterval time.Duration
@@ -34,7 +34,6 @@ type Options struct {
 
 const (
 	defaultWorkers           = 2
-	defaultMaxMessageBytes   = 1048588
 	defaultRetentionInterval = time.Second
 )
 
@@ -54,8 +53,8 @@ func (o *Options) complete() error {
 	if o.DefaultPartitions <= 0 {
 		o.DefaultPartitions = 1
 	}
-	if o.TopicDefaults.MaxMessageBytes <= 0 {
-		o.TopicDefaults.MaxMessageBytes = defaultMaxMessageBytes
+	if err := topicconfig.CheckTopic(o.TopicDefaults); err != nil {
+		return fmt.Errorf("start cluster: defaults of topics: %w", err)
 	}
 	if o.RetentionInterval <= 0 {
 		o.RetentionInterval = defaultRetentionInterval
@@ -117,7 +116,7 @@ func (n *Node) open(ctx context.Context) error {
 		return err
 	}
 	part.SetConfig(log.Config{MaxMessageBytes: log.MaxBatchBytes, RetentionBytes: -1, RetentionMs: -1})
-	if n.log, err = openControllerLog(part, n.sched.fail); err != nil {
+	if n.log, err = openControllerLog(part, n.opts.TopicDefaults, n.sched.fail); err != nil {
 		return err
 	}
 	g, err := n.sched.open(groupConfig{
@@ -194,6 +193,9 @@ func (n *Node) ID() int32 { return n.opts.NodeID }
 
 // ClusterID is the cluster's id, the same on every node for ever.
 func (n *Node) ClusterID() string { return n.log.clusterID() }
+
+// TopicDefaults are the topic properties that Options gave. They are not to be changed.
+func (n *Node) TopicDefaults() map[string]string { return n.opts.TopicDefaults }
 
 // Catalog is the newest catalogue.
 func (n *Node) Catalog() *Catalog { return n.log.catalog.Load() }

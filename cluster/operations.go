@@ -86,6 +86,34 @@ func (n *Node) SetTopicConfig(ctx context.Context, name string, set map[string]*
 	return n.reconcile(ctx)
 }
 
+// SetTopicDefaults sets cluster-wide defaults of topic properties; a nil value removes one. They act at once on every topic
+// that does not say otherwise.
+func (n *Node) SetTopicDefaults(ctx context.Context, set map[string]*string) error {
+	err := n.ctl.propose(ctx, func(s *catalogState) ([]change, error) {
+		return s.setDefaults(set)
+	})
+	if err != nil {
+		return err
+	}
+	return n.reconcile(ctx)
+}
+
+// CheckTopicConfig reports what SetTopicConfig would refuse now, and changes nothing.
+func (n *Node) CheckTopicConfig(name string, set map[string]*string) error {
+	n.log.mu.Lock()
+	defer n.log.mu.Unlock()
+	_, err := n.log.state.setTopicConfig(name, set)
+	return err
+}
+
+// CheckTopicDefaults reports what SetTopicDefaults would refuse now, and changes nothing.
+func (n *Node) CheckTopicDefaults(set map[string]*string) error {
+	n.log.mu.Lock()
+	defer n.log.mu.Unlock()
+	_, err := n.log.state.setDefaults(set)
+	return err
+}
+
 // NextProducerIDs reserves n producer ids durably and returns the first.
 func (n *Node) NextProducerIDs(ctx context.Context, count int64) (int64, error) {
 	var first int64

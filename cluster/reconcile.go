@@ -60,7 +60,7 @@ func (n *Node) openTopic(t *Topic) (opened []*group, first error) {
 	if len(old) == len(t.Partitions) && len(old) > 0 && n.sameTopic(old, t) {
 		return nil, nil
 	}
-	config := partitionConfig(n.opts.TopicDefaults, t.Config)
+	config := t.Settings.Log
 	rs := make([]*Replica, len(t.Partitions))
 	copy(rs, old)
 	for i, p := range t.Partitions {

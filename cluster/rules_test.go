@@ -22,55 +22,6 @@ func TestTopicNames(t *testing.T) {
 	}
 }
 
-func TestTopicConfigRules(t *testing.T) {
-	for _, c := range []struct {
-		key, value string
-		ok         bool
-	}{
-		{"cleanup.policy", "compact", true},
-		{"cleanup.policy", "compact,delete", true},
-		{"cleanup.policy", "compact, delete", true},
-		{"cleanup.policy", "keep", false},
-		{"retention.ms", "-1", true},
-		{"retention.ms", "-2", false},
-		{"retention.bytes", "1e6", false},
-		{"max.message.bytes", "33554432", true},
-		{"max.message.bytes", "33554433", false},
-		{"min.cleanable.dirty.ratio", "0.5", true},
-		{"min.cleanable.dirty.ratio", "NaN", false},
-		{"message.timestamp.type", "LogAppendTime", true},
-		{"message.timestamp.type", "never", false},
-		{"remote.storage.enable", "true", false},
-		{"segment.bytes", "1073741824", true},
-		{"leader.replication.throttled.replicas", "", true},
-		{"retention.hours", "1", false},
-	} {
-		err := checkTopicConfig(map[string]string{c.key: c.value})
-		if (err == nil) != c.ok || err != nil && !errors.Is(err, ErrInvalidConfig) {
-			t.Errorf("%s=%s: %v", c.key, c.value, err)
-		}
-	}
-}
-
-func TestPartitionConfig(t *testing.T) {
-	defaults := log.Config{RetentionBytes: 7, RetentionMs: 8, MaxMessageBytes: 9}
-	for _, c := range []struct {
-		set  map[string]string
-		want log.Config
-	}{
-		{nil, defaults},
-		{map[string]string{"retention.bytes": "0", "retention.ms": "5"}, log.Config{RetentionBytes: 1, RetentionMs: 5, MaxMessageBytes: 9}},
-		{map[string]string{"cleanup.policy": "compact"}, log.Config{RetentionBytes: -1, RetentionMs: -1, MaxMessageBytes: 9, Compact: true}},
-		{map[string]string{"cleanup.policy": "compact,delete"}, log.Config{RetentionBytes: 7, RetentionMs: 8, MaxMessageBytes: 9, Compact: true}},
-		{map[string]string{"message.timestamp.type": "LogAppendTime", "max.message.bytes": "100"},
-			log.Config{RetentionBytes: 7, RetentionMs: 8, MaxMessageBytes: 100, LogAppendTime: true}},
-	} {
-		if got := partitionConfig(defaults, c.set); got != c.want {
-			t.Errorf("%v: %+v, want %+v", c.set, got, c.want)
-		}
-	}
-}
-
 func TestPlacementSpreadsLeaders(t *testing.T) {
 	got := place([]int32{5, 6, 7, 8}, 10, 3, 4)
 	for i, want := range []Placement{

@@ -39,7 +39,21 @@ type Log struct {
 	AutoCreateTopics bool   `key:"auto.create.topics.enable" default:"true" doc:"Create a topic when a client that allows it asks for one that is missing."`
 	RetentionBytes   Size   `key:"retention.bytes" default:"-1" min:"-1" doc:"Size of a partition above which its oldest records are deleted; -1: never. Deleted history is also gone from state and history queries."`
 	RetentionMs      Millis `key:"retention.ms" default:"-1" min:"-1" doc:"Age above which records are deleted, in milliseconds or with a unit (7d); -1: never. Deleted history is also gone from state and history queries."`
-	MaxMessageBytes  Size   `key:"max.message.bytes" default:"1048588" min:"1024" max:"67108864" doc:"Largest record batch that a producer may send."`
+	MaxMessageBytes  Size   `key:"max.message.bytes" default:"1048588" min:"1024" max:"33554432" doc:"Largest record batch that a producer may send."`
+
+	CleanupPolicy      string `key:"cleanup.policy" default:"delete" doc:"delete, compact, or compact,delete: whether old records go by age and size, or all but the last record of every key do. Empty: nothing is ever removed."`
+	MinCompactionLagMs Millis `key:"min.compaction.lag.ms" default:"0" min:"0" doc:"Shortest time that a record of a compacted topic stays."`
+	MaxCompactionLagMs Millis `key:"max.compaction.lag.ms" default:"9223372036854775807" min:"1" doc:"Longest time that a record stays uncompacted; the default is no limit."`
+	MinDirtyRatio      Ratio  `key:"min.cleanable.dirty.ratio" default:"0.5" min:"0" max:"1" doc:"Share of a compacted topic's bytes that must be uncompacted before it is compacted."`
+	DeleteRetentionMs  Millis `key:"delete.retention.ms" default:"1d" min:"0" doc:"How long a tombstone is kept after compaction first saw it."`
+	SegmentBytes       Size   `key:"segment.bytes" default:"1GiB" min:"14" max:"2147483647" doc:"How much must be uncompacted before a topic is compacted; more than 1MiB counts as 1MiB."`
+	SegmentMs          Millis `key:"segment.ms" default:"7d" min:"1" doc:"Age at which a record makes compaction possible before segment.bytes is reached; more than 10m count as 10m."`
+
+	MinInsyncReplicas  int32  `key:"min.insync.replicas" default:"1" min:"1" max:"2147483647" doc:"Replicas that must have a record on disk before acks=all is answered; at most as many as a topic has."`
+	TimestampType      string `key:"message.timestamp.type" default:"CreateTime" enum:"CreateTime,LogAppendTime" doc:"Whether a record's timestamp is the producer's or the time of the append."`
+	TimestampBeforeMax Millis `key:"message.timestamp.before.max.ms" default:"9223372036854775807" min:"0" doc:"How far a record's timestamp may be behind this node's clock; the default is no limit. Connectors of this process are not bound by it."`
+	TimestampAfterMax  Millis `key:"message.timestamp.after.max.ms" default:"1h" min:"0" doc:"How far a record's timestamp may be ahead of this node's clock. Connectors of this process are not bound by it."`
+	CompressionType    string `key:"compression.type" default:"producer" enum:"producer,uncompressed,gzip,snappy,lz4,zstd" doc:"Codec that batches are stored in; producer: as they were sent."`
 
 	OffsetsRetentionMinutes    int32  `key:"offsets.retention.minutes" default:"10080" min:"1" max:"52560000" doc:"How long a group's committed offsets are kept once its last member has left, in minutes; while it has members, those of topics that none of them reads; without a group protocol, from the commit on."`
 	OffsetMetadataMaxBytes     Size   `key:"offset.metadata.max.bytes" default:"4096" min:"1" max:"1048576" doc:"Largest text that a client may store beside one committed offset."`

@@ -41,7 +41,7 @@ func (f Field) accepts() string {
 	words := map[string]string{
 		"size": "bytes or a unit (128MiB)", "duration": "time span (30s, 1h30m, 7d)", "millis": "milliseconds or time span",
 		"address": "host:port", "properties": "map of properties", "texts": "list of text, or one", "boolean": "true or false",
-		"number": "whole number", "text": "text",
+		"number": "whole number", "ratio": "number", "text": "text",
 	}[f.Kind]
 	if f.Enum != "" {
 		words = strings.ReplaceAll(f.Enum, ",", ", ")
@@ -129,6 +129,11 @@ func (f Field) schema() map[string]any {
 		}
 		s["anyOf"] = []any{n, reference}
 		if standard, err := strconv.Atoi(f.Default); err == nil {
+			s["default"] = standard
+		}
+	case "ratio":
+		s["anyOf"] = []any{map[string]any{"type": "number", "minimum": 0, "maximum": 1}, reference}
+		if standard, err := strconv.ParseFloat(f.Default, 64); err == nil {
 			s["default"] = standard
 		}
 	case "size", "millis":

@@ -5,7 +5,7 @@ import "reflect"
 // Field describes one key of the file, for the reference and the JSON schema.
 type Field struct {
 	Path     string // dotted; a list's entries are written name[]
-	Kind     string // section, list, properties, text, texts, boolean, number, size, duration, millis, address
+	Kind     string // section, list, properties, text, texts, boolean, number, ratio, size, duration, millis, address
 	Default  string
 	Doc      string
 	Min, Max string
@@ -46,6 +46,8 @@ func kindName(t reflect.Type) string {
 		return "duration"
 	case reflect.TypeFor[Millis]():
 		return "millis"
+	case reflect.TypeFor[Ratio]():
+		return "ratio"
 	case reflect.TypeFor[Address]():
 		return "address"
 	case reflect.TypeFor[Properties]():

@@ -137,6 +137,20 @@ func (m *Millis) number() (int64, bool) { return int64(*m), true }
 // Duration is the time span.
 func (m Millis) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
 
+// Ratio is a number from 0 to 1.
+type Ratio float64
+
+func (r *Ratio) parse(text string) error {
+	f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil || !(f >= 0 && f <= 1) {
+		return fmt.Errorf("%q is not a number from 0 to 1; write one, as 0.5", text)
+	}
+	*r = Ratio(f)
+	return nil
+}
+
+func (r *Ratio) number() (int64, bool) { return 0, false }
+
 // Address is host:port; empty when the default is empty and nothing was given.
 type Address string
 

@@ -2,8 +2,12 @@ package configs
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 )
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
@@ -18,6 +22,7 @@ func (c *Config) validate(known Problems) Problems {
 	v.listeners()
 	v.directory()
 	v.groups()
+	v.topicDefaults()
 	v.connectors()
 	v.sinks()
 	return v.problems
@@ -81,6 +86,23 @@ func (v *validator) groups() {
 	if l.GroupMinSessionTimeoutMs > l.GroupMaxSessionTimeoutMs {
 		v.add("log.group.min.session.timeout.ms", fmt.Sprintf("is above log.group.max.session.timeout.ms (%s), so no member could join", l.GroupMaxSessionTimeoutMs.Duration()),
 			"lower it, or raise the other")
+	}
+}
+
+// topicDefaults checks the defaults of topics by the table that topics themselves are checked by.
+func (v *validator) topicDefaults() {
+	if v.brokenBelow("log") {
+		return
+	}
+	defaults := v.cfg.Log.TopicDefaults()
+	for _, name := range slices.Sorted(maps.Keys(defaults)) {
+		if p := topicconfig.Lookup(name); p == nil || !p.Accepts(defaults[name]) {
+			v.add("log."+name, fmt.Sprintf("%q is not accepted", defaults[name]), "write "+p.Range)
+			return
+		}
+	}
+	if l := v.cfg.Log; l.MinCompactionLagMs > l.MaxCompactionLagMs {
+		v.add("log.min.compaction.lag.ms", "is above log.max.compaction.lag.ms", "lower it, or raise the other")
 	}
 }
 

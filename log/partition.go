@@ -294,3 +294,10 @@ func (p *Partition) SetConfig(c Config) {
 	defer p.mu.Unlock()
 	p.cfg = c
 }
+
+// Config returns the settings in force.
+func (p *Partition) Config() Config {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.cfg
+}

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 )
 
 func TestTopicLifecycle(t *testing.T) {
@@ -39,7 +40,7 @@ func TestTopicLifecycle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.NumPartitions != 2 || r.ReplicationFactor != 1 || *r.Configs["retention.ms"].Value != "1000" || len(r.Configs) != len(topicProperties) {
+	if r.NumPartitions != 2 || r.ReplicationFactor != 1 || *r.Configs["retention.ms"].Value != "1000" || len(r.Configs) != len(topicconfig.All()) {
 		t.Errorf("created: %+v", r)
 	}
 	if _, err := adm.CreateTopic(ctx, 2, 1, nil, "t"); !errors.Is(err, kerr.TopicAlreadyExists) {
@@ -184,28 +185,6 @@ func TestTopicConfigs(t *testing.T) {
 	}
 	if ba, err := adm.AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Name: "num.partitions", Value: kadm.StringPtr("3")}}, 1); err != nil || ba[0].Err == nil {
 		t.Errorf("broker settings can be changed: %v, %+v", err, ba)
-	}
-}
-
-func TestTopicPropertiesAreSorted(t *testing.T) {
-	for i, p := range topicProperties {
-		if i > 0 && topicProperties[i-1].Name >= p.Name {
-			t.Errorf("%s is out of order", p.Name)
-		}
-		if !p.check(p.Default) {
-			t.Errorf("%s: default %q is not valid", p.Name, p.Default)
-		}
-		if p.Doc == "" || p.Range == "" || p.Broker == "" {
-			t.Errorf("%s is not described", p.Name)
-		}
-	}
-}
-
-// The cluster checks topic settings again; what the broker lets through must pass there.
-func TestTopicPropertiesAreKnownToTheCluster(t *testing.T) {
-	s := serve(t)
-	for i, p := range TopicProperties() {
-		create(t, s, fmt.Sprintf("t%d", i), 1, map[string]*string{p.Name: &p.Default})
 	}
 }
 

@@ -74,17 +74,13 @@ func (b *Broker) stageProduce(ctx context.Context, r *request, done func(kmsg.Re
 		if err == nil && t.Internal {
 			err = refuse(kerr.InvalidTopicException, "topic "+t.Name+" is written by the broker alone")
 		}
-		var limits topicLimits
-		if err == nil {
-			limits = b.limitsOf(t.Config)
-		}
 		for j := range rt.Partitions {
 			sp := &resp.Topics[i].Partitions[j]
 			if err != nil {
 				p.refuse(sp, err)
 				continue
 			}
-			b.append(ctx, p, req, t, limits, now, joined, rt.Partitions[j].Records, sp)
+			b.append(ctx, p, r, t, now, joined, rt.Partitions[j].Records, sp)
 		}
 	}
 	p.finish()
@@ -98,9 +94,10 @@ func (p *production) refuse(sp *kmsg.ProduceResponseTopicPartition, err error) {
 }
 
 // append checks one partition's batch and hands it to the partition's leader, which owns it from then on.
-func (b *Broker) append(ctx context.Context, p *production, req *kmsg.ProduceRequest, t *cluster.Topic,
-	limits topicLimits, now time.Time, joined int16, batch []byte, sp *kmsg.ProduceResponseTopicPartition,
+func (b *Broker) append(ctx context.Context, p *production, r *request, t *cluster.Topic,
+	now time.Time, joined int16, batch []byte, sp *kmsg.ProduceResponseTopicPartition,
 ) {
+	req, settings := r.req.(*kmsg.ProduceRequest), &t.Settings
 	if req.Acks < -1 || req.Acks > 1 {
 		p.refuse(sp, kerr.InvalidRequiredAcks)
 		return
@@ -110,14 +107,16 @@ func (b *Broker) append(ctx context.Context, p *production, req *kmsg.ProduceReq
 		p.refuse(sp, err)
 		return
 	}
-	if req.Acks == -1 && limits.minInsync > len(t.Partitions[sp.Partition].Replicas) {
+	if replicas := t.Partitions[sp.Partition].Replicas; req.Acks == -1 && len(inSync(replicas)) < settings.MinISR(len(replicas)) {
 		// Invariant 1: fewer disks than promised must not be acknowledged as all.
-		p.refuse(sp, refuse(kerr.NotEnoughReplicas, "topic "+t.Name+" has fewer replicas than its min.insync.replicas"))
+		p.refuse(sp, refuse(kerr.NotEnoughReplicas, "topic "+t.Name+" has fewer replicas in sync than its min.insync.replicas"))
 		return
 	}
-	h, err := checkBatch(batch, req.Version, limits, now)
-	if err == nil && limits.compacted {
-		err = b.checkKeys(batch, sp)
+	h, err := checkBatch(batch, req.Version, settings.Log.MaxMessageBytes)
+	if err == nil {
+		if rules := rulesFor(settings, now, r.internal); rules.needRecords(h) {
+			err = b.checkRecords(batch, rules, sp)
+		}
 	}
 	var guard *txn.Guard
 	if err == nil && h.Transactional() {
@@ -134,7 +133,7 @@ func (b *Broker) append(ctx context.Context, p *production, req *kmsg.ProduceReq
 			return
 		}
 		sp.BaseOffset, sp.LogStartOffset = res.BaseOffset, res.LogStart
-		if limits.logAppendTime {
+		if settings.Log.LogAppendTime {
 			if h, err := record.ParseHeader(batch); err == nil {
 				sp.LogAppendTime = h.MaxTimestamp // stamped by the append
 			}

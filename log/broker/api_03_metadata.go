@@ -85,7 +85,7 @@ func (b *Broker) metadataTopic(t *cluster.Topic) kmsg.MetadataResponseTopic {
 		mp.Default()
 		mp.Partition = int32(i)
 		mp.Replicas = t.Partitions[i].Replicas
-		mp.ISR = mp.Replicas
+		mp.ISR = inSync(mp.Replicas)
 		mp.Leader = -1
 		if r, err := b.node.Replica(t.Name, int32(i)); err == nil {
 			// A leader is named with its own epoch or not at all: clients take an equal epoch for no change.

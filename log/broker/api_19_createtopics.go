@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 )
 
 // handleCreateTopics creates topics; each is durable when it is answered.
@@ -61,14 +62,14 @@ func (b *Broker) createTopic(ctx context.Context, rt *kmsg.CreateTopicsRequestTo
 		st.TopicID, partitions = t.ID, int32(len(t.Partitions))
 	}
 	st.NumPartitions, st.ReplicationFactor = partitions, replicationFactor
-	for i := range topicProperties {
-		p := &topicProperties[i]
+	defaults := b.node.Catalog().Defaults
+	for _, p := range topicconfig.All() {
 		c := kmsg.NewCreateTopicsResponseTopicConfig()
 		value, set := spec.Config[p.Name]
 		c.Source = int8(kmsg.ConfigSourceDynamicTopicConfig)
 		if !set {
-			def, source := b.defaultValue(p)
-			value, c.Source = def, int8(source)
+			l := b.layersOf(&p, defaults)[0]
+			value, c.Source = l.value, int8(l.source)
 		}
 		c.Name, c.Value = p.Name, &value
 		st.Configs = append(st.Configs, c)

@@ -37,7 +37,7 @@ func (b *Broker) deleteRecords(topic string, partition int32, offset int64) (int
 	if t.Internal {
 		return -1, kerr.InvalidTopicException
 	}
-	if policy, set := t.Config["cleanup.policy"]; set && policy == "compact" {
+	if t.Settings.Log.Compact && !t.Settings.Deletes {
 		return -1, kerr.PolicyViolation // its records go by key
 	}
 	replica, _, err := b.leading(t, partition)

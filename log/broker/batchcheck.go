@@ -10,11 +10,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
 const (
-	// maxUnpackedBytes bounds the records of one batch when they are decompressed to look at their keys.
+	// maxUnpackedBytes bounds the records of one batch when they are decompressed to look at them.
 	maxUnpackedBytes = 64 << 20 // bytes
 	// maxUnpacking is how many batches are decompressed at once; others wait.
 	maxUnpacking = 2
@@ -24,15 +25,17 @@ const (
 	zstdSince = 7
 	// checksumFrom is where the part of a batch begins that its checksum covers.
 	checksumFrom = 21
+	// noTimestamp is the timestamp of a record without one.
+	noTimestamp = -1
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checkBatch checks the one batch that a producer sends to a partition.
-func checkBatch(raw []byte, version int16, limits topicLimits, now time.Time) (record.Header, error) {
-	if int64(len(raw)) > int64(limits.maxMessageBytes) {
+// checkBatch checks what the header of the one batch says that a producer sends to a partition.
+func checkBatch(raw []byte, version int16, maxBytes int32) (record.Header, error) {
+	if int64(len(raw)) > int64(maxBytes) {
 		return record.Header{}, refuse(kerr.MessageTooLarge,
-			fmt.Sprintf("record batch of %d bytes exceeds the topic's max.message.bytes of %d", len(raw), limits.maxMessageBytes))
+			fmt.Sprintf("record batch of %d bytes exceeds the topic's max.message.bytes of %d", len(raw), maxBytes))
 	}
 	h, err := record.Validate(raw, record.Checks{})
 	if err != nil {
@@ -50,32 +53,60 @@ func checkBatch(raw []byte, version int16, limits topicLimits, now time.Time) (r
 		return h, refuse(kerr.InvalidRecord, "record batch is empty")
 	case h.Codec() == record.Zstd && version < zstdSince:
 		return h, refuse(kerr.UnsupportedCompressionType, "zstd needs Produce version 7 or newer")
-	case !limits.logAppendTime && !timely(h, limits, now):
-		return h, refuse(kerr.InvalidTimestamp, "record timestamp is outside the topic's message.timestamp.before.max.ms or message.timestamp.after.max.ms")
 	}
 	return h, nil
 }
 
-// timely applies the topic's bounds on timestamps.
-func timely(h record.Header, limits topicLimits, now time.Time) bool {
-	if limits.beforeMaxMs == math.MaxInt64 && limits.afterMaxMs == math.MaxInt64 {
-		return true
-	}
-	ms := now.UnixMilli()
-	return ms-h.FirstTimestamp <= limits.beforeMaxMs && h.MaxTimestamp-ms <= limits.afterMaxMs
+// recordRules are a topic's rules for single records.
+type recordRules struct {
+	keys        bool  // every record needs a key
+	first, last int64 // bounds of timestamps
+	ofTime      bool  // the bounds hold
 }
 
-// checkKeys refuses a batch with a keyless record for a compacted topic, naming the records.
-func (b *Broker) checkKeys(raw []byte, sp *kmsg.ProduceResponseTopicPartition) error {
+// rulesFor are the rules of a topic for a batch that arrives at now. A connector of this process is not bound in time: its
+// records bear the times of its source, whose clock is another, and refusing one would stop the connector for good.
+func rulesFor(s *topicconfig.Settings, now time.Time, internal bool) recordRules {
+	r := recordRules{keys: s.Log.Compact, first: math.MinInt64, last: math.MaxInt64}
+	if s.Log.LogAppendTime || internal {
+		return r
+	}
+	ms := now.UnixMilli()
+	if s.BeforeMaxMs < math.MaxInt64 {
+		r.first, r.ofTime = ms-s.BeforeMaxMs, true
+	}
+	if s.AfterMaxMs < math.MaxInt64-ms {
+		r.last, r.ofTime = ms+s.AfterMaxMs, true
+	}
+	return r
+}
+
+// needRecords tells whether the header leaves open that all records keep the rules. The newest timestamp is in the header;
+// the oldest is not, so a topic with a bound on it has every batch opened.
+func (r recordRules) needRecords(h record.Header) bool {
+	return r.keys || r.ofTime && (r.first > math.MinInt64 || h.MaxTimestamp > r.last)
+}
+
+// checkRecords refuses a batch with records that break the topic's rules, naming them.
+func (b *Broker) checkRecords(raw []byte, rules recordRules, sp *kmsg.ProduceResponseTopicPartition) error {
 	reader := b.readers.Get()
 	defer b.readers.Put(reader)
 	err := reader.Reset(raw)
+	keyless, untimely := false, false
 	for i := int32(0); err == nil && reader.Next(); i++ {
-		if reader.Record().Key == nil && len(sp.ErrorRecords) < maxRecordErrors {
+		r := reader.Record()
+		text := ""
+		switch {
+		case rules.keys && r.Key == nil:
+			keyless, text = true, "a record of a compacted topic needs a key"
+		case rules.ofTime && r.Timestamp != noTimestamp && (r.Timestamp < rules.first || r.Timestamp > rules.last):
+			untimely, text = true, fmt.Sprintf("timestamp %d is not between %d and %d", r.Timestamp, rules.first, rules.last)
+		default:
+			continue
+		}
+		if len(sp.ErrorRecords) < maxRecordErrors {
 			bad := kmsg.NewProduceResponseTopicPartitionErrorRecord()
-			bad.RelativeOffset = i
-			text := "a record of a compacted topic needs a key"
-			bad.ErrorMessage = &text
+			bad.RelativeOffset, bad.ErrorMessage = i, &text
 			sp.ErrorRecords = append(sp.ErrorRecords, bad)
 		}
 	}
@@ -85,10 +116,12 @@ func (b *Broker) checkKeys(raw []byte, sp *kmsg.ProduceResponseTopicPartition) e
 	case errors.Is(err, record.ErrTooLarge):
 		return refuse(kerr.MessageTooLarge, fmt.Sprintf("records decompress to more than %d bytes", maxUnpackedBytes))
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return refuse(kerr.InvalidRecord, err.Error())
-	}
-	if len(sp.ErrorRecords) > 0 {
+	case untimely: // as Kafka answers where both rules are broken
+		return refuse(kerr.InvalidTimestamp, "record timestamps are outside the topic's message.timestamp.before.max.ms or message.timestamp.after.max.ms")
+	case keyless:
 		return refuse(kerr.InvalidRecord, "a compacted topic takes only records with a key")
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
@@ -90,12 +91,11 @@ func BenchmarkCheckBatch(b *testing.B) {
 		builder.Append(int64(i), nil, v)
 	}
 	batch := builder.Build(nil)
-	limits := (&Broker{}).limitsOf(nil)
-	now := time.Now()
+	maxBytes := topicconfig.Resolve().Log.MaxMessageBytes
 	b.SetBytes(int64(len(batch)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := checkBatch(batch, 13, limits, now); err != nil {
+		if _, err := checkBatch(batch, 13, maxBytes); err != nil {
 			b.Fatal(err)
 		}
 	}

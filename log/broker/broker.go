@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/cluster"
-	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
@@ -33,9 +32,6 @@ type Options struct {
 	AutoCreateTopics bool
 	// DefaultPartitions is reported as num.partitions. Default 1.
 	DefaultPartitions int32
-
-	// TopicDefaults are the node's, as given to the cluster.
-	TopicDefaults log.Config
 
 	Coordinators CoordinatorOptions
 

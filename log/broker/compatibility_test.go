@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 )
 
 // TestCompatibilityPage keeps docs/compatibility.md in step with what is served: -update rewrites it.
@@ -46,7 +48,7 @@ it is told CONCURRENT_TRANSACTIONS, and an empty transaction may be committed as
 | setting | default | what it means |
 | --- | --- | --- |
 `)
-	for _, p := range TopicProperties() {
+	for _, p := range topicconfig.All() {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.Name, p.Default, p.Doc)
 	}
 	const page = "../../docs/compatibility.md"

@@ -65,11 +65,17 @@ type served struct {
 
 func serve(t testing.TB, change ...func(*Options)) *served {
 	t.Helper()
+	return serveWith(t, nil, change...)
+}
+
+// serveWith is serve on a node with defaults of topics.
+func serveWith(t testing.TB, defaults map[string]string, change ...func(*Options)) *served {
+	t.Helper()
 	store, err := log.Open(t.TempDir(), log.Options{MinFreeBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := cluster.Start(t.Context(), cluster.Options{NodeID: 1, Store: store})
+	node, err := cluster.Start(t.Context(), cluster.Options{NodeID: 1, Store: store, TopicDefaults: defaults})
 	if err != nil {
 		store.Close()
 		t.Fatal(err)

@@ -68,22 +68,6 @@ func TestLogAppendTime(t *testing.T) {
 	}
 }
 
-func TestTimestampBounds(t *testing.T) {
-	s := serve(t)
-	hour := "3600000"
-	create(t, s, "t", 1, map[string]*string{"message.timestamp.after.max.ms": &hour, "message.timestamp.before.max.ms": &hour})
-	for _, tt := range []struct {
-		shift time.Duration
-		want  error
-	}{{0, nil}, {2 * time.Hour, kerr.InvalidTimestamp}, {-2 * time.Hour, kerr.InvalidTimestamp}} {
-		cl := s.client(t, true, kgo.DefaultProduceTopic("t"))
-		err := cl.ProduceSync(t.Context(), &kgo.Record{Value: []byte("v"), Timestamp: time.Now().Add(tt.shift)}).FirstErr()
-		if !errors.Is(err, tt.want) {
-			t.Errorf("%v: %v, want %v", tt.shift, err, tt.want)
-		}
-	}
-}
-
 func TestDeleteRecordsOfCompactedTopics(t *testing.T) {
 	s := serve(t)
 	compact, both := "compact", "compact,delete"

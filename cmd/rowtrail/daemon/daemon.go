@@ -87,7 +87,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	var err error
 	d.node, err = cluster.Start(ctx, cluster.Options{
 		NodeID: d.cfg.Node.ID, ClusterID: d.cfg.Node.ClusterID, Store: d.store, Logger: d.logger.With("part", "cluster"),
-		DefaultPartitions: d.cfg.Log.NumPartitions, TopicDefaults: d.topicDefaults(), OnFatal: d.fail,
+		DefaultPartitions: d.cfg.Log.NumPartitions, TopicDefaults: d.cfg.Log.TopicDefaults(), OnFatal: d.fail,
 	})
 	if err != nil {
 		return fmt.Errorf("start cluster node: %w", err)
@@ -144,7 +144,7 @@ func (d *Daemon) startBroker() error {
 		Node: d.node, AdvertisedHost: host, AdvertisedPort: port, Logger: d.logger.With("part", "broker"),
 		Rack: d.cfg.Node.Rack, DataDir: d.cfg.Node.DataDir,
 		DiskSpace:        d.diskSpace,
-		AutoCreateTopics: d.cfg.Log.AutoCreateTopics, DefaultPartitions: d.cfg.Log.NumPartitions, TopicDefaults: d.topicDefaults(),
+		AutoCreateTopics: d.cfg.Log.AutoCreateTopics, DefaultPartitions: d.cfg.Log.NumPartitions,
 		Coordinators: broker.CoordinatorOptions{Groups: d.groupOptions()},
 	})
 	if err != nil {
@@ -156,13 +156,6 @@ func (d *Daemon) startBroker() error {
 		}
 	})
 	return nil
-}
-
-// topicDefaults hold where a topic's own configuration says nothing.
-func (d *Daemon) topicDefaults() log.Config {
-	c := d.cfg.Log
-	return log.Config{RetentionBytes: int64(c.RetentionBytes), RetentionMs: int64(c.RetentionMs),
-		MaxMessageBytes: int32(c.MaxMessageBytes)} //nolint:gosec // the schema's max is 64 MiB
 }
 
 // groupOptions are the limits of consumer groups.

@@ -63,6 +63,9 @@ type Coordinator struct {
 	shards []*shard
 }
 
+// Options are those in force, defaults included.
+func (c *Coordinator) Options() Options { return c.opts }
+
 // New returns a coordinator over the partitions of Topic, in order.
 func New(opts Options, partitions []journal.Partition) *Coordinator {
 	c := &Coordinator{opts: opts.withDefaults()}
