@@ -36,6 +36,11 @@ func readJavaPins(root string) (javaPins, error) {
 	return pins, nil
 }
 
+// classPath has the project's classes and the jars they need.
+func (j *java) classPath() string {
+	return filepath.Join(j.dir, "classes") + ":" + filepath.Join(j.dir, "lib", "*")
+}
+
 // java is the family's state: its project is compiled once per run.
 type java struct {
 	root    string
@@ -70,16 +75,34 @@ func javaSuites(root string) ([]Suite, error) {
 	return suites, nil
 }
 
-// build compiles the project and copies the jars it needs, once.
+// build compiles the project and copies the jars it needs, once; not again while neither pom.xml nor a source changed.
 func (j *java) build(ctx context.Context, env *Env) error {
 	j.once.Do(func() {
 		j.dir = filepath.Join(env.Cache, "java")
-		args := []string{"-q", "-B", "-f", filepath.Join(j.root, javaProject, "pom.xml"), "-Doutput=" + j.dir, "compile"}
-		if out, err := output(ctx, ".", "mvn", args...); err != nil {
-			j.err = fmt.Errorf("build %s: %w: %s", javaProject, err, out)
+		if j.err = j.buildInto(ctx); j.err != nil {
+			j.err = fmt.Errorf("build %s: %w", javaProject, j.err)
 		}
 	})
 	return j.err
+}
+
+func (j *java) buildInto(ctx context.Context) error {
+	sum, err := hashFiles(filepath.Join(j.root, javaProject))
+	if err != nil {
+		return err
+	}
+	stamp := filepath.Join(j.dir, "built")
+	if built, err := os.ReadFile(stamp); err == nil && string(built) == sum {
+		return nil
+	}
+	if err := os.RemoveAll(j.dir); err != nil {
+		return err
+	}
+	args := []string{"-q", "-B", "-f", filepath.Join(j.root, javaProject, "pom.xml"), "-Doutput=" + j.dir, "compile"}
+	if out, err := output(ctx, ".", "mvn", args...); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return os.WriteFile(stamp, []byte(sum), 0o644)
 }
 
 // args are the arguments that run a class of the project or of its jars.
@@ -88,7 +111,7 @@ func (j *java) args(properties []string, class string, more ...string) []string 
 		// Short-lived programs beside a broker on few cores.
 		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",
-		"-cp", filepath.Join(j.dir, "classes") + ":" + filepath.Join(j.dir, "lib", "*"),
+		"-cp", j.classPath(),
 	}
 	for _, p := range properties {
 		args = append(args, "-D"+p)

@@ -97,7 +97,9 @@ func (v *verifiableRun) storm(ctx context.Context, env *Env, node *process.Rowtr
 	rng := rand.New(rand.NewPCG(env.Seed, 1))
 	for i := range verifiableKills {
 		at := verifiableMessages*(i+1)/(verifiableKills+2) + rng.IntN(verifiableMessages/8)
-		if err := v.until(ctx, fmt.Sprintf("%d acknowledged messages", at), func() bool { return len(v.acked) >= at }); err != nil {
+		if err := v.until(ctx, fmt.Sprintf("%d acknowledged messages and a read one", at), func() bool {
+			return len(v.acked) >= at && len(v.read) > 0 // both programs are at work
+		}); err != nil {
 			return err
 		}
 		if err := node.Kill(); err != nil {
