@@ -18,6 +18,7 @@ race: ## unit tests under the race detector
 
 lint: .tools/golangci-lint-$(GOLANGCI_VERSION)
 	.tools/golangci-lint-$(GOLANGCI_VERSION) run ./...
+	cd itest/bench/peers && go vet ./...
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo 'not gofmt-clean:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
 
 .tools/golangci-lint-$(GOLANGCI_VERSION):

@@ -169,7 +169,7 @@ func (b *bed) rowtrail(ctx context.Context, end string, rows int) (time.Duration
 	if err := b.node.Start(); err != nil {
 		return 0, err
 	}
-	profiled := b.profile(ctx)
+	profiled := profileNode(b.profiles, b.node, "capture")
 	defer profiled()
 	for {
 		var reached bool
@@ -211,25 +211,6 @@ func (b *bed) inLog(ctx context.Context, rows int) error {
 		return fmt.Errorf("the log ends at offset %d after %d rows", end.Offset, rows)
 	}
 	return nil
-}
-
-// profile saves CPU profiles of one second each while a run goes on; the function it returns ends that.
-func (b *bed) profile(ctx context.Context) (stop func()) {
-	if b.profiles == "" {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for n := 0; ctx.Err() == nil; n++ {
-			var text string
-			if b.node.JSON(ctx, "/debug/pprof/profile?seconds=1", &text) == nil {
-				os.WriteFile(filepath.Join(b.profiles, fmt.Sprintf("cpu-%03d.pprof", n)), []byte(text), 0o644)
-			}
-		}
-	}()
-	return func() { cancel(); <-done }
 }
 
 func capture(ctx context.Context, cfg config, name string, rows int, write func(*bed) error) ([]line, error) {

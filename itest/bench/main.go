@@ -1,6 +1,7 @@
-// Command bench measures capture against the limit that Postgres itself sets, side by side in one run, and prints one JSON
-// line per case: {case, value, unit, peer, peer_value, ratio, floor, ok}. Each peer runs before and after Rowtrail; the spread of
-// its two runs is printed as control, so that a noisy machine shows.
+// Command bench measures capture against the limit that Postgres itself sets, and the broker against the disk, kfake and
+// JetStream, side by side in one run, and prints one JSON line per case: {case, value, unit, peer, peer_value, ratio, floor, ok}.
+// What sets the limit runs before and after Rowtrail; the spread of its two runs is printed as control, so that a noisy machine
+// shows.
 //
 //	go run ./itest/bench [-rows 1000000] [-transactions 200000] [-only load]
 package main
@@ -17,17 +18,17 @@ import (
 	"github.com/rowtrail/rowtrail/itest/process"
 )
 
-// line is one case. Control is the peer's second run over its first. Floor 0: none set.
+// line is one case. Control is the peer's second run over its first; a peer that ran once has none. Floor 0: none set.
 type line struct {
 	Case      string  `json:"case"`
 	Value     float64 `json:"value"`
 	Unit      string  `json:"unit"`
-	Peer      string  `json:"peer"`
-	PeerValue float64 `json:"peer_value"`
-	Ratio     float64 `json:"ratio"`
+	Peer      string  `json:"peer,omitempty"`
+	PeerValue float64 `json:"peer_value,omitempty"`
+	Ratio     float64 `json:"ratio,omitempty"`
 	Floor     float64 `json:"floor"`
 	OK        bool    `json:"ok"`
-	Control   float64 `json:"control"`
+	Control   float64 `json:"control,omitempty"`
 }
 
 type config struct {
@@ -37,6 +38,9 @@ type config struct {
 	seconds      int
 	tps          int
 	profile      string
+
+	brokerSeconds int
+	peers         string // folder of the peers' binaries
 }
 
 func main() {
@@ -46,6 +50,7 @@ func main() {
 	flag.IntVar(&cfg.seconds, "seconds", 15, "how long the latency case runs")
 	flag.IntVar(&cfg.tps, "tps", 2000, "transactions per second of the latency case")
 	flag.StringVar(&cfg.profile, "profile", "", "folder to save CPU profiles of the capture cases in, one a second")
+	flag.IntVar(&cfg.brokerSeconds, "broker-seconds", 8, "how long each run of the broker's cases is")
 	only := flag.String("only", "", "run only the cases whose name contains this")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -65,6 +70,10 @@ func run(ctx context.Context, cfg config, only string) error {
 	if cfg.binary, err = process.Build(dir); err != nil {
 		return err
 	}
+	cfg.peers = dir
+	if err := buildPeers(ctx, dir); err != nil {
+		return err
+	}
 	missed := 0
 	for _, c := range []struct {
 		name string
@@ -74,6 +83,9 @@ func run(ctx context.Context, cfg config, only string) error {
 		{"capture one-row transactions", captureMany},
 		{"load", load},
 		{"latency", latency},
+		{"produce", producing},
+		{"consume", consuming},
+		{"history", history},
 	} {
 		if !strings.Contains(c.name, only) {
 			continue
@@ -107,6 +119,23 @@ func throughput(name, unit, peer string, value float64, runs [2]float64, floor f
 		Ratio: round3(value / best), Control: round3(runs[1] / runs[0])}
 	l.OK = l.Ratio >= floor
 	return l
+}
+
+// versus makes the line of a rate against a peer that ran once. Floor 0: none set.
+func versus(name, unit, peer string, value, other, floor float64) line {
+	l := line{Case: name, Value: round(value), Unit: unit, Peer: peer, PeerValue: round(other), Floor: floor, Ratio: round3(value / other)}
+	l.OK = l.Ratio >= floor
+	return l
+}
+
+// lower makes the line of a time in milliseconds beside a peer's. The ratio is above 1 where Rowtrail takes less.
+func lower(name, peer string, value, other float64) line {
+	return line{Case: name, Value: value, Unit: "ms", Peer: peer, PeerValue: other, Ratio: round3(other / max(value, 0.001)), OK: true}
+}
+
+// report makes the line of a figure that has no peer.
+func report(name, unit string, value float64) line {
+	return line{Case: name, Value: value, Unit: unit, OK: true}
 }
 
 func round(f float64) float64  { return float64(int64(f + 0.5)) }

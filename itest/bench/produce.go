@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	// maxBuffered bounds the records in the producing client.
+	maxBuffered = 50_000
+	loadTopic   = "load"
+)
+
+// Floors of the broker's cases.
+const (
+	produceFloor = 0.4 // of sequential write and sync, at 1 KB
+	consumeFloor = 0.5 // of kfake
+	natsFloor    = 1.0 // of JetStream with a sync of every write
+)
+
+// brokerCase is one load: records of size bytes over so many partitions.
+type brokerCase struct {
+	size       int
+	partitions int32
+}
+
+func (c brokerCase) String() string {
+	return fmt.Sprintf("%d B, %d partitions", c.size, c.partitions)
+}
+
+func brokerCases() []brokerCase { return []brokerCase{{1024, 1}, {1024, 16}, {100, 1}, {100, 16}} }
+
+// loaded is what one producing run measured.
+type loaded struct {
+	perSecond float64 // payload bytes per second
+	total     int64   // payload bytes acknowledged, the warm-up's too
+	p50, p99  time.Duration
+}
+
+// produce loads loadTopic for the time given and a fifth of it before, to warm up. rate is records per second; 0: as fast as it goes.
+func produce(ctx context.Context, address string, c brokerCase, d time.Duration, rate float64) (loaded, error) {
+	opts := []kgo.Opt{kgo.DefaultProduceTopic(loadTopic)}
+	if rate > 0 {
+		opts = append(opts, kgo.ProducerLinger(0))
+	}
+	client, err := dial(address, opts...)
+	if err != nil {
+		return loaded{}, err
+	}
+	defer client.Close()
+	payload := make([]byte, c.size)
+	_, _ = rand.Read(payload) // never fails
+	start := time.Now()
+	from := start.Add(d / 5)
+	end := from.Add(d)
+	var acked, all atomic.Int64
+	var mu sync.Mutex
+	var failed error
+	delays := make([]time.Duration, 0, 1<<20)
+	next := start
+	for ctx.Err() == nil {
+		at := time.Now()
+		if at.After(end) {
+			break
+		}
+		client.Produce(ctx, &kgo.Record{Value: payload}, func(_ *kgo.Record, err error) {
+			now := time.Now()
+			if err == nil {
+				all.Add(1)
+			}
+			if err == nil && (now.Before(from) || now.After(end)) {
+				return
+			}
+			if err == nil {
+				acked.Add(1)
+				if rate <= 0 {
+					return
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if failed == nil {
+				failed = err
+			}
+			delays = append(delays, now.Sub(at))
+		})
+		if rate > 0 {
+			next = next.Add(time.Duration(float64(time.Second) / rate))
+			if wait := time.Until(next); wait > time.Millisecond {
+				time.Sleep(wait)
+			}
+		}
+	}
+	if err := errors.Join(client.Flush(ctx), failed); err != nil {
+		return loaded{}, fmt.Errorf("produce to %s: %w", address, err)
+	}
+	out := loaded{total: all.Load() * int64(c.size), perSecond: float64(acked.Load()) * float64(c.size) / d.Seconds()}
+	if n := len(delays); n > 0 {
+		slices.Sort(delays)
+		out.p50, out.p99 = delays[n/2], delays[n*99/100]
+	}
+	return out, nil
+}
+
+func createTopic(ctx context.Context, address, topic string, partitions int32) error {
+	client, err := dial(address)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	_, err = kadm.NewClient(client).CreateTopic(ctx, partitions, 1, nil, topic)
+	if err != nil {
+		return fmt.Errorf("create topic %s at %s: %w", topic, address, err)
+	}
+	return nil
+}
+
+// producing measures each load beside its limit, the raw file before and after, and its peers.
+func producing(ctx context.Context, cfg config) ([]line, error) {
+	var lines []line
+	for _, c := range brokerCases() {
+		more, err := produceCase(ctx, cfg, c)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c, err)
+		}
+		lines = append(lines, more...)
+	}
+	return lines, nil
+}
+
+func produceCase(ctx context.Context, cfg config, c brokerCase) ([]line, error) {
+	dir, err := os.MkdirTemp("", "rowtrail-bench-produce-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	d := time.Duration(cfg.brokerSeconds) * time.Second
+	var raw [2]float64
+	if raw[0], _, err = rawWrite(dir, syncPiece, d/2); err != nil {
+		return nil, err
+	}
+	nats, natsLate, err := natsCase(ctx, cfg, c, filepath.Join(dir, "nats"), d)
+	if err != nil {
+		return nil, err
+	}
+	fake, err := kfakeProduce(ctx, cfg, c, d)
+	if err != nil {
+		return nil, err
+	}
+	ours, err := oursProduce(ctx, cfg, c, filepath.Join(dir, "rowtrail"), d, nats.RecordsPerSecond/2)
+	if err != nil {
+		return nil, err
+	}
+	rawAgain, rawLate, err := rawWrite(dir, syncPiece, d/2)
+	if err != nil {
+		return nil, err
+	}
+	raw[1] = rawAgain
+	const mb = 1e6
+	scaled := [2]float64{raw[0] / mb, raw[1] / mb}
+	floor := 0.0
+	if c.size == 1024 {
+		floor = produceFloor
+	}
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	top := ours.top.perSecond / mb
+	lines := []line{
+		throughput("produce acks=all, "+c.String(), "MB/s", "raw sequential write and sync of 1 MiB", top, scaled, floor),
+		versus("produce acks=all, "+c.String(), "MB/s", "JetStream, sync always", top, nats.RecordsPerSecond*float64(c.size)/mb, natsFloor),
+		versus("produce acks=all, "+c.String(), "MB/s", "kfake, in memory", top, fake.perSecond/mb, 0),
+		report("produce acks=all, "+c.String()+": device bytes per payload byte", "", ours.deviceRatio),
+		report("produce acks=all, "+c.String()+": syncs", "1/s", ours.syncsPerSecond),
+	}
+	late := "acknowledgement at half load, p99, " + c.String()
+	return append(lines,
+		lower(late, "JetStream at half of its own load", ms(ours.half.p99), natsLate.P99),
+		lower(late+", at JetStream's half load", "JetStream at half of its own load", ms(ours.slow.p99), natsLate.P99),
+		lower(late, "raw write and sync of 1 MiB, p99", ms(ours.half.p99), ms(rawLate)),
+		report("acknowledgement at half load, p50, "+c.String(), "ms", ms(ours.half.p50))), nil
+}
+
+func natsCase(ctx context.Context, cfg config, c brokerCase, dir string, d time.Duration) (top, half natsResult, err error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return top, half, err
+	}
+	s, err := startNATS(ctx, cfg.peers, dir)
+	if err != nil {
+		return top, half, err
+	}
+	defer s.stop()
+	if top, err = natsLoad(ctx, cfg.peers, s.address, c, d.Seconds(), 0); err != nil {
+		return top, half, err
+	}
+	half, err = natsLoad(ctx, cfg.peers, s.address, c, d.Seconds()/2, top.RecordsPerSecond/2)
+	return top, half, err
+}
+
+func kfakeProduce(ctx context.Context, cfg config, c brokerCase, d time.Duration) (loaded, error) {
+	s, err := startKfake(ctx, cfg.peers)
+	if err != nil {
+		return loaded{}, err
+	}
+	defer s.stop()
+	if err := createTopic(ctx, s.address, loadTopic, c.partitions); err != nil {
+		return loaded{}, err
+	}
+	return produce(ctx, s.address, c, d, 0)
+}
+
+// measured is a run of Rowtrail at full and at half load, and at a peer's half load.
+type measured struct {
+	top, half, slow loaded
+	deviceRatio     float64
+	syncsPerSecond  float64
+}
+
+func oursProduce(ctx context.Context, cfg config, c brokerCase, dir string, d time.Duration, slow float64) (measured, error) {
+	var m measured
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return m, err
+	}
+	node, err := startNode(ctx, cfg, dir)
+	if err != nil {
+		return m, err
+	}
+	defer node.Kill()
+	if err := createTopic(ctx, node.Kafka, loadTopic, c.partitions); err != nil {
+		return m, err
+	}
+	before, err := deviceBytes(dir)
+	if err != nil {
+		return m, err
+	}
+	stop := profileNode(cfg.profile, node, "produce "+c.String())
+	start := time.Now()
+	m.top, err = produce(ctx, node.Kafka, c, d, 0)
+	took := time.Since(start)
+	stop()
+	if err != nil {
+		return m, err
+	}
+	after, err := deviceBytes(dir)
+	if err != nil {
+		return m, err
+	}
+	page, err := node.Metrics(ctx)
+	if err != nil {
+		return m, err
+	}
+	syncs, err := metric(page, "rowtrail_log_syncs_total")
+	if err != nil {
+		return m, err
+	}
+	m.syncsPerSecond, m.deviceRatio = round(syncs/took.Seconds()), round3(float64(after-before)/float64(m.top.total))
+	if m.half, err = produce(ctx, node.Kafka, c, d/2, m.top.perSecond/float64(c.size)/2); err != nil {
+		return m, err
+	}
+	m.slow, err = produce(ctx, node.Kafka, c, d/2, slow)
+	return m, err
+}
