@@ -175,12 +175,6 @@ func (b *Broker) joinProduce(req *kmsg.ProduceRequest) (code int16) {
 func (b *Broker) enterProduce(req *kmsg.ProduceRequest, h record.Header, joined int16, tp txn.TopicPartition,
 	p *log.Partition) (*txn.Guard, error) {
 	e := entry{deref(req.TransactionID), txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}}
-	if req.Version >= produceJoins && h.BaseSequence != 0 && !p.Continues(h.ProducerID, h.ProducerEpoch) {
-		// Each transaction has an epoch of its own here, so what comes first in it is known: a batch that overtook it
-		// would make the first one a duplicate of nothing.
-		return nil, refuse(kerr.OutOfOrderSequenceNumber, fmt.Sprintf("the transaction's first batch in %s-%d has sequence %d instead of 0",
-			tp.Topic, tp.Partition, h.BaseSequence))
-	}
 	guard, code := (*txn.Guard)(nil), joined
 	if code == 0 {
 		guard, code = b.enter(e, tp)
@@ -188,6 +182,13 @@ func (b *Broker) enterProduce(req *kmsg.ProduceRequest, h record.Header, joined 
 	if code = produceRefusal(code, req.Version); code != 0 {
 		return nil, refuse(kerr.TypedErrorForCode(code), fmt.Sprintf("%s-%d is not part of an open transaction %q of producer %d, epoch %d",
 			tp.Topic, tp.Partition, e.id, h.ProducerID, h.ProducerEpoch))
+	}
+	if req.Version >= produceJoins && h.BaseSequence != 0 && !p.Continues(h.ProducerID, h.ProducerEpoch) {
+		// Each transaction has an epoch of its own here, so its first sequence is known even where the producer is not: a
+		// batch that overtook the first one must not take its place.
+		guard.Leave()
+		return nil, refuse(kerr.OutOfOrderSequenceNumber, fmt.Sprintf("the transaction's first batch in %s-%d has sequence %d instead of 0",
+			tp.Topic, tp.Partition, h.BaseSequence))
 	}
 	return guard, nil
 }

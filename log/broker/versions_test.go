@@ -18,7 +18,7 @@ func TestCoordinatorsServeOldClients(t *testing.T) {
 	s := serve(t, shortSessions)
 	for name, v := range map[string]*kversion.Versions{
 		"0.11": kversion.V0_11_0(), "1.0": kversion.V1_0_0(), "2.0": kversion.V2_0_0(), "2.2": kversion.V2_2_0(), "2.4": kversion.V2_4_0(),
-		"2.8": kversion.V2_8_0(), "3.5": kversion.V3_5_0(), "3.9": kversion.V3_9_0(), "4.0": kversion.V4_0_0(), "newest": kversion.Tip(),
+		"2.8": kversion.V2_8_0(), "3.5": kversion.V3_5_0(), "3.9": kversion.V3_9_0(), "4.0": kversion.V4_0_0(), "newest": kversion.Stable(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := within(t, 30*time.Second)
