@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/rowtrail/rowtrail/log/tables"
 )
 
 // formatVersion is the layout of the data directory: key spaces, key fields and fold encodings. A release reads its own
@@ -146,4 +148,17 @@ func (d *dataDir) diskBytes() int64 {
 		}
 	}
 	return n
+}
+
+// checkTables verifies the tables before Badger opens them. Tables hold keys and small values only, so they are few.
+func (d *dataDir) checkTables() error {
+	err := tables.Check(d.path, 0)
+	switch {
+	case errors.Is(err, tables.ErrCut):
+		return fmt.Errorf("%w: %w; restore the data directory from a backup, or, if the machine lost its power at that moment, cut the file there",
+			ErrDamaged, err)
+	case errors.Is(err, tables.ErrDamaged):
+		return fmt.Errorf("%w: %w; restore the data directory from a backup, or this file", ErrDamaged, err)
+	}
+	return err
 }

@@ -1,4 +1,6 @@
-package log
+// Package tables verifies the files of a Badger database before it is opened. On damage Badger goes on without a table, ends
+// the process with a stack trace, or, when the manifest is shorter, deletes the tables that it does not name.
+package tables
 
 import (
 	"encoding/binary"
@@ -16,20 +18,27 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// checkTables verifies the tables before Badger opens them: on damage Badger goes on without a table, ends the process with
-// a stack trace, or, when the manifest is shorter, deletes the tables that it does not name. Tables hold keys and small
-// values only, so they are few. One that the manifest does not name may be half written: a crash left it.
-func (d *dataDir) checkTables() error {
-	tables, err := filepath.Glob(filepath.Join(d.path, "*.sst"))
+// What Check finds.
+var (
+	// ErrDamaged: the manifest, or a table that it names, is missing, cut or overwritten.
+	ErrDamaged = errors.New("database is damaged")
+	// ErrCut: the manifest ends in the middle of an entry, and there are tables that it does not name. A power failure
+	// leaves that as well as damage does.
+	ErrCut = errors.New("manifest is cut")
+)
+
+// Check verifies the manifest in dir and every table that it names, block by block. Tables that it does not name may be half
+// written, as a crash leaves them; they are not looked at. magic is the database's external magic number.
+func Check(dir string, magic uint16) error {
+	all, err := filepath.Glob(filepath.Join(dir, "*.sst"))
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(d.path, badger.ManifestFilename)
+	name := filepath.Join(dir, badger.ManifestFilename)
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
-		if len(tables) > 0 {
-			return fmt.Errorf("%w: %s is missing beside %d tables; restore the data directory from a backup, or this file",
-				ErrDamaged, name, len(tables))
+		if len(all) > 0 {
+			return fmt.Errorf("%w: %s is missing beside %d tables", ErrDamaged, name, len(all))
 		}
 		return nil
 	}
@@ -41,25 +50,24 @@ func (d *dataDir) checkTables() error {
 	if err != nil {
 		return err
 	}
-	manifest, end, err := badger.ReplayManifestFile(f, 0, badgerOptions(d.path, &badgerLogger{}))
+	manifest, end, err := badger.ReplayManifestFile(f, magic, badger.DefaultOptions(dir).WithLogger(nil))
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w; restore the data directory from a backup, or this file", ErrDamaged, name, err)
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)
 	}
 	for id := range manifest.Tables {
-		path := table.NewFilename(id, d.path)
+		path := table.NewFilename(id, dir)
 		if err := checkTable(path); err != nil {
-			return fmt.Errorf("%w: table %s: %w; restore the data directory from a backup, or this file", ErrDamaged, path, err)
+			return fmt.Errorf("%w: table %s: %w", ErrDamaged, path, err)
 		}
 	}
 	if end == info.Size() {
 		return nil
 	}
-	for _, t := range tables {
+	for _, t := range all {
 		id, ok := table.ParseFileID(t)
 		if _, named := manifest.Tables[id]; ok && !named {
-			return fmt.Errorf("%w: %s ends in the middle of an entry at byte %d and does not name %s, which would be deleted; restore "+
-				"the data directory from a backup, or, if the machine lost its power at that moment, cut the file there",
-				ErrDamaged, name, end, filepath.Base(t))
+			return fmt.Errorf("%w: %s ends in the middle of an entry at byte %d and does not name %s, which would be deleted",
+				ErrCut, name, end, filepath.Base(t))
 		}
 	}
 	return nil
