@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// controllerTopic names the log of Raft group 1, from which the catalogue is folded.
-	controllerTopic = "__cluster_metadata"
+	// ControllerTopic names the log of Raft group 1, from which the catalogue is folded.
+	ControllerTopic = "__cluster_metadata"
 	controllerGroup = log.GroupID(1)
 	firstTopicGroup = controllerGroup + 1
 
@@ -242,7 +242,7 @@ func (s *catalogState) createTopic(spec TopicSpec, id [16]byte, nodes []int32) (
 	if err := checkTopicName(spec.Name); err != nil {
 		return nil, err
 	}
-	if s.topics[spec.Name] != nil || spec.Name == controllerTopic {
+	if s.topics[spec.Name] != nil || spec.Name == ControllerTopic {
 		return nil, fmt.Errorf("create topic %q: %w", spec.Name, ErrTopicExists)
 	}
 	if other, ok := s.folded[foldTopicName(spec.Name)]; ok {

@@ -125,7 +125,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &Replica{topic: controllerTopic, group: g, part: part, sched: n.sched}
+	r := &Replica{topic: ControllerTopic, group: g, part: part, sched: n.sched}
 	n.ctl = newController(n.log, r)
 	if err := n.await(ctx, g); err != nil {
 		return fmt.Errorf("wait for the controller's group: %w", err)
@@ -207,6 +207,20 @@ func (n *Node) CatalogChanged() <-chan struct{} { return n.log.changed() }
 func (n *Node) Controller() int32 {
 	node, _, _ := n.ctl.replica.Leader()
 	return node
+}
+
+// Quorum is the state of the controller's group.
+type Quorum struct {
+	Leader, Epoch      int32 // -1: none is known
+	HighWatermark, End int64 // of this node's log
+	Voters             []int32
+}
+
+// Quorum describes the controller's group as this node sees it.
+func (n *Node) Quorum() Quorum {
+	leader, epoch, _ := n.ctl.replica.Leader()
+	m := n.log.Marks()
+	return Quorum{Leader: leader, Epoch: epoch, HighWatermark: m.HighWatermark, End: m.End, Voters: n.nodes()}
 }
 
 // Metrics are the node's figures.

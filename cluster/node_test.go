@@ -182,7 +182,7 @@ func TestTopicsLifecycle(t *testing.T) {
 		{TopicSpec{Name: "x", Partitions: 0}, ErrInvalidPartitions},
 		{TopicSpec{Name: "x", Partitions: 1, Config: map[string]string{"nope": "1"}}, ErrInvalidConfig},
 		{TopicSpec{Name: "x", Partitions: 1, Config: map[string]string{"retention.ms": "soon"}}, ErrInvalidConfig},
-		{TopicSpec{Name: controllerTopic, Partitions: 1}, ErrTopicExists},
+		{TopicSpec{Name: ControllerTopic, Partitions: 1}, ErrTopicExists},
 	} {
 		if _, err := n.CreateTopic(ctx, c.spec); !errors.Is(err, c.want) {
 			t.Errorf("create %+v: %v, want %v", c.spec, err, c.want)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/record"
 )
 
 // Settings are what a topic's properties mean.
@@ -21,10 +22,14 @@ type Settings struct {
 	MinInsync int
 	// BeforeMaxMs and AfterMaxMs bound a record's timestamp around the broker's clock.
 	BeforeMaxMs, AfterMaxMs int64
-	// Compression is compression.type; Level is its codec's level.
-	Compression string
-	Level       int
+	// Recode says that batches are stored in Codec, made with Level; otherwise they stay as they were sent.
+	Recode bool
+	Codec  record.Codec
+	Level  int
 }
+
+// Recodes tells whether a batch in a codec is to be compressed anew.
+func (s *Settings) Recodes(codec record.Codec) bool { return s.Recode && codec != s.Codec }
 
 // MinISR is how many replicas must be in sync for acks=all: a topic cannot ask for more than it has.
 func (s *Settings) MinISR(replicas int) int { return min(s.MinInsync, replicas) }
@@ -50,7 +55,6 @@ func Resolve(layers ...map[string]string) Settings {
 		MinInsync:   int(r.number(MinInsyncReplicas)),
 		BeforeMaxMs: r.number(TimestampBeforeMax),
 		AfterMaxMs:  r.number(TimestampAfterMax),
-		Compression: r.text(CompressionType),
 	}
 	for policy := range strings.SplitSeq(r.text(CleanupPolicy), ",") {
 		switch strings.TrimSpace(policy) {
@@ -63,8 +67,20 @@ func Resolve(layers ...map[string]string) Settings {
 	if !s.Deletes { // compaction alone never forgets a key, and no policy forgets nothing
 		s.Log.RetentionBytes, s.Log.RetentionMs = -1, -1
 	}
-	if level := "compression." + s.Compression + ".level"; Lookup(level) != nil {
-		s.Level = int(r.number(level))
+	s.Recode = true
+	switch r.text(CompressionType) {
+	case CompressionProducer:
+		s.Recode = false
+	case CompressionNone:
+		s.Codec = record.None
+	case "gzip":
+		s.Codec, s.Level = record.Gzip, int(r.number(GzipLevel))
+	case "snappy":
+		s.Codec = record.Snappy
+	case "lz4":
+		s.Codec, s.Level = record.LZ4, int(r.number(Lz4Level))
+	case "zstd":
+		s.Codec, s.Level = record.Zstd, int(r.number(ZstdLevel))
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/record"
 )
 
 func TestTableIsWhole(t *testing.T) {
@@ -102,7 +103,7 @@ func TestResolve(t *testing.T) {
 	standard := Settings{
 		Log: log.Config{RetentionBytes: -1, RetentionMs: -1, MaxMessageBytes: 1048588, DeleteRetentionMs: 86400000, MinDirtyRatio: 0.5,
 			SegmentBytes: 1 << 30, SegmentMs: 604800000},
-		Deletes: true, MinInsync: 1, BeforeMaxMs: 1<<63 - 1, AfterMaxMs: 3600000, Compression: "producer",
+		Deletes: true, MinInsync: 1, BeforeMaxMs: 1<<63 - 1, AfterMaxMs: 3600000,
 	}
 	for _, c := range []struct {
 		name   string
@@ -131,10 +132,11 @@ func TestResolve(t *testing.T) {
 			func(s *Settings) {
 				s.Log.LogAppendTime, s.Log.MaxMessageBytes, s.MinInsync, s.AfterMaxMs, s.BeforeMaxMs = true, 100, 2, 5, 6
 			}},
-		{"gzip", []map[string]string{{"compression.type": "gzip"}}, func(s *Settings) { s.Compression, s.Level = "gzip", -1 }},
-		{"zstd", []map[string]string{{"compression.type": "zstd"}, {"compression.zstd.level": "7"}}, func(s *Settings) { s.Compression, s.Level = "zstd", 7 }},
-		{"lz4", []map[string]string{{"compression.type": "lz4"}}, func(s *Settings) { s.Compression, s.Level = "lz4", 9 }},
-		{"snappy", []map[string]string{{"compression.type": "snappy"}}, func(s *Settings) { s.Compression = "snappy" }},
+		{"gzip", []map[string]string{{"compression.type": "gzip"}}, func(s *Settings) { s.Recode, s.Codec, s.Level = true, record.Gzip, -1 }},
+		{"zstd", []map[string]string{{"compression.type": "zstd"}, {"compression.zstd.level": "7"}}, func(s *Settings) { s.Recode, s.Codec, s.Level = true, record.Zstd, 7 }},
+		{"lz4", []map[string]string{{"compression.type": "lz4"}}, func(s *Settings) { s.Recode, s.Codec, s.Level = true, record.LZ4, 9 }},
+		{"uncompressed", []map[string]string{{"compression.type": "uncompressed"}}, func(s *Settings) { s.Recode = true }},
+		{"snappy", []map[string]string{{"compression.type": "snappy"}}, func(s *Settings) { s.Recode, s.Codec = true, record.Snappy }},
 	} {
 		want := standard
 		c.want(&want)

@@ -17,10 +17,13 @@ import (
 
 // production is one Produce request on its way. Partitions answer in any order; the last one completes it.
 type production struct {
+	b    *Broker
 	resp *kmsg.ProduceResponse
 	left atomic.Int32 // partitions that have not answered, and one for staging itself
 	done func(kmsg.Response, error)
 	acks int16
+	// misled says that a partition was answered with NOT_LEADER_OR_FOLLOWER.
+	misled atomic.Bool
 }
 
 func (p *production) finish() {
@@ -28,6 +31,9 @@ func (p *production) finish() {
 		return
 	}
 	if p.acks != 0 {
+		if p.misled.Load() {
+			p.b.hintProduce(p.resp)
+		}
 		p.done(p.resp, nil)
 		return
 	}
@@ -47,7 +53,7 @@ func (p *production) finish() {
 func (b *Broker) stageProduce(ctx context.Context, r *request, done func(kmsg.Response, error)) {
 	req := r.req.(*kmsg.ProduceRequest)
 	resp := req.ResponseKind().(*kmsg.ProduceResponse)
-	p := &production{resp: resp, done: done, acks: req.Acks}
+	p := &production{b: b, resp: resp, done: done, acks: req.Acks}
 	// All slots exist before the first append: its callback may run at any time.
 	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
 	count := int32(1)
@@ -90,6 +96,9 @@ func (b *Broker) stageProduce(ctx context.Context, r *request, done func(kmsg.Re
 func (p *production) refuse(sp *kmsg.ProduceResponseTopicPartition, err error) {
 	sp.ErrorCode = errorCode(err)
 	sp.ErrorMessage = errorMessage(err)
+	if sp.ErrorCode == kerr.NotLeaderForPartition.Code {
+		p.misled.Store(true)
+	}
 	p.finish()
 }
 
@@ -117,6 +126,9 @@ func (b *Broker) append(ctx context.Context, p *production, r *request, t *clust
 		if rules := rulesFor(settings, now, r.internal); rules.needRecords(h) {
 			err = b.checkRecords(batch, rules, sp)
 		}
+	}
+	if err == nil && settings.Recodes(h.Codec()) {
+		batch, err = b.recompress(batch, settings)
 	}
 	var guard *txn.Guard
 	if err == nil && h.Transactional() {

@@ -61,6 +61,7 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 	// The channel comes before the look-ups: a change between the two must end the wait.
 	catalogChanged := b.node.CatalogChanged()
 	f.open(req, resp)
+	defer func() { b.hintFetch(req.Version, resp) }()
 	if err := f.readAll(ctx); err != nil {
 		return nil, err
 	}

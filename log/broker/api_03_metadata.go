@@ -86,16 +86,8 @@ func (b *Broker) metadataTopic(t *cluster.Topic) kmsg.MetadataResponseTopic {
 		mp.Partition = int32(i)
 		mp.Replicas = t.Partitions[i].Replicas
 		mp.ISR = inSync(mp.Replicas)
-		mp.Leader = -1
-		if r, err := b.node.Replica(t.Name, int32(i)); err == nil {
-			// A leader is named with its own epoch or not at all: clients take an equal epoch for no change.
-			if leader, epoch, _ := r.Leader(); leader == b.node.ID() {
-				mp.Leader, mp.LeaderEpoch = leader, epoch
-			}
-		}
-		if mp.Leader < 0 {
-			mp.ErrorCode = kerr.LeaderNotAvailable.Code
-		}
+		mp.Leader, mp.LeaderEpoch = b.leaderOf(t, int32(i))
+		mp.ErrorCode = leaderError(mp.Leader)
 	}
 	return mt
 }

@@ -41,7 +41,13 @@ func dataAPIs() []api {
 		{key: 33, min: 0, max: 2, handle: (*Broker).handleAlterConfigs},
 		{key: 35, min: 1, max: 4, handle: (*Broker).handleDescribeLogDirs},
 		{key: 37, min: 0, max: 3, handle: (*Broker).handleCreatePartitions},
+		{key: 43, min: 0, max: 2, handle: (*Broker).handleElectLeaders},
 		{key: 44, min: 0, max: 1, handle: (*Broker).handleIncrementalAlterConfigs},
+		{key: 45, min: 0, max: 1, handle: (*Broker).handleAlterPartitionAssignments},
+		{key: 46, min: 0, max: 0, handle: (*Broker).handleListPartitionReassignments},
+		{key: 55, min: 0, max: 2, handle: (*Broker).handleDescribeQuorum},
+		{key: 57, min: 0, max: 2, handle: (*Broker).handleUpdateFeatures},
 		{key: 60, min: 0, max: 2, handle: (*Broker).handleDescribeCluster},
+		{key: 75, min: 0, max: 0, handle: (*Broker).handleDescribeTopicPartitions},
 	}
 }

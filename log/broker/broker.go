@@ -80,7 +80,8 @@ type Broker struct {
 
 	external, internal *listenerLimits
 	buffers            sync.Pool    // *[]byte, for responses
-	readers            *record.Pool // for keys of compacted topics
+	readers            *record.Pool // for records of topics with rules for them
+	rewriters          *record.Rewriters
 
 	requests, bytesIn, bytesOut atomic.Int64
 
@@ -110,6 +111,7 @@ func New(opts Options) (*Broker, error) {
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
 		readers:   record.NewPool(maxUnpacking, maxUnpackedBytes),
+		rewriters: record.NewRewriters(maxUnpacking, maxUnpackedBytes),
 	}
 	for _, table := range [][]api{dataAPIs(), groupAPIs(), txnAPIs(), securityAPIs()} {
 		for i := range table {

@@ -1,0 +1,81 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/cluster"
+)
+
+// electionPreferred asks for the first replica to lead; the other kind is an unclean election, which never happens here: a
+// replica without all acknowledged records does not lead.
+const electionPreferred = 0
+
+// handleElectLeaders answers for each partition whether its preferred leader leads. Asked for all partitions, it leaves out those
+// that have nothing to elect, as Kafka does.
+func (b *Broker) handleElectLeaders(_ context.Context, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.ElectLeadersRequest)
+	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
+	all := req.Topics == nil
+	topics := req.Topics
+	if all {
+		for _, t := range sortedTopics(b.node.Catalog()) {
+			rt := kmsg.NewElectLeadersRequestTopic()
+			rt.Topic = t.Name
+			for p := range t.Partitions {
+				rt.Partitions = append(rt.Partitions, int32(p))
+			}
+			topics = append(topics, rt)
+		}
+	}
+	for i := range topics {
+		st := kmsg.NewElectLeadersResponseTopic()
+		st.Topic = topics[i].Topic
+		for _, p := range topics[i].Partitions {
+			err := b.elect(topics[i].Topic, p, req.ElectionType)
+			if code := errorCode(err); !all || code != kerr.ElectionNotNeeded.Code {
+				sp := kmsg.NewElectLeadersResponseTopicPartition()
+				sp.Partition, sp.ErrorCode, sp.ErrorMessage = p, code, errorMessage(err)
+				st.Partitions = append(st.Partitions, sp)
+			}
+		}
+		if len(st.Partitions) > 0 {
+			resp.Topics = append(resp.Topics, st)
+		}
+	}
+	return resp, nil
+}
+
+func (b *Broker) elect(topic string, partition int32, kind int8) error {
+	t, err := b.topic(topic, zeroID, false)
+	if err != nil {
+		return err
+	}
+	if partition < 0 || int(partition) >= len(t.Partitions) {
+		return kerr.UnknownTopicOrPartition
+	}
+	leader, _ := b.leaderOf(t, partition)
+	switch {
+	case leader >= 0 && (kind != electionPreferred || leader == t.Partitions[partition].Replicas[0]):
+		return kerr.ElectionNotNeeded
+	case kind != electionPreferred:
+		return kerr.EligibleLeadersNotAvailable
+	}
+	return kerr.PreferredLeaderNotAvailable
+}
+
+// leaderOf is the leader of a partition that this node knows, with its epoch; -1, -1 when it knows none. A leader is named
+// with its own epoch or not at all: clients take an equal epoch for no change.
+func (b *Broker) leaderOf(t *cluster.Topic, partition int32) (leader, epoch int32) {
+	r, err := b.node.Replica(t.Name, partition)
+	if err != nil {
+		return -1, -1
+	}
+	leader, epoch, _ = r.Leader()
+	if leader != b.node.ID() {
+		return -1, -1
+	}
+	return leader, epoch
+}

@@ -1,0 +1,54 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/cluster"
+)
+
+// handleDescribeQuorum describes the Raft group of the controller, which is the one partition of its topic.
+func (b *Broker) handleDescribeQuorum(_ context.Context, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.DescribeQuorumRequest)
+	resp := req.ResponseKind().(*kmsg.DescribeQuorumResponse)
+	for i := range req.Topics {
+		st := kmsg.NewDescribeQuorumResponseTopic()
+		st.Topic = req.Topics[i].Topic
+		for _, rp := range req.Topics[i].Partitions {
+			st.Partitions = append(st.Partitions, b.quorum(st.Topic, rp.Partition, time.Now()))
+		}
+		resp.Topics = append(resp.Topics, st)
+	}
+	node := kmsg.NewDescribeQuorumResponseNode()
+	node.NodeID = b.node.ID()
+	at := kmsg.NewDescribeQuorumResponseNodeListener()
+	at.Name, at.Host, at.Port = listenerName, b.opts.AdvertisedHost, uint16(b.opts.AdvertisedPort) //nolint:gosec // a port
+	node.Listeners = append(node.Listeners, at)
+	resp.Nodes = append(resp.Nodes, node)
+	return resp, nil
+}
+
+// listenerName is what the one listener is called.
+const listenerName = "PLAINTEXT"
+
+func (b *Broker) quorum(topic string, partition int32, now time.Time) kmsg.DescribeQuorumResponseTopicPartition {
+	sp := kmsg.NewDescribeQuorumResponseTopicPartition()
+	sp.Partition, sp.LeaderID, sp.LeaderEpoch, sp.HighWatermark = partition, -1, -1, -1
+	if topic != cluster.ControllerTopic || partition != 0 {
+		sp.ErrorCode = kerr.UnknownTopicOrPartition.Code
+		return sp
+	}
+	q := b.node.Quorum()
+	sp.LeaderID, sp.LeaderEpoch, sp.HighWatermark = q.Leader, q.Epoch, q.HighWatermark
+	for _, id := range q.Voters {
+		v := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
+		v.ReplicaID, v.LogEndOffset = id, q.End
+		// The leader is always caught up with itself.
+		v.LastFetchTimestamp, v.LastCaughtUpTimestamp = now.UnixMilli(), now.UnixMilli()
+		sp.CurrentVoters = append(sp.CurrentVoters, v)
+	}
+	return sp
+}
