@@ -1,7 +1,0 @@
-package main
-
-import (
-	"context"
-)
-
-func (j *java) commands(ctx context.Context, env *Env, r *Result) error { return nil }
