@@ -26,12 +26,12 @@ type Command struct {
 
 // start runs a client in dir; each, when not nil, is called with every line of its standard output. The process dies
 // with this one, and when ctx ends.
-func start(ctx context.Context, dir, logName string, each func(line string), name string, args ...string) (*Command, error) {
+func start(ctx context.Context, dir, logName string, each func(line string), argv ...string) (*Command, error) {
 	log, err := os.OpenFile(filepath.Join(dir, logName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	c := &Command{cmd: exec.CommandContext(ctx, name, args...), log: log}
+	c := &Command{cmd: exec.CommandContext(ctx, argv[0], argv[1:]...), log: log}
 	c.cmd.Dir = dir
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdout, err := c.cmd.StdoutPipe()
@@ -43,7 +43,7 @@ func start(ctx context.Context, dir, logName string, each func(line string), nam
 		return nil, errors.Join(err, log.Close())
 	}
 	if err := c.cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), log.Close())
+		return nil, errors.Join(fmt.Errorf("start %s: %w", argv[0], err), log.Close())
 	}
 	c.lines.Add(2)
 	go c.read(stdout, each)
@@ -90,13 +90,13 @@ func (c *Command) end(sig syscall.Signal) error {
 }
 
 // output runs a client to its end and returns all it printed.
-func output(ctx context.Context, dir, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
+func output(ctx context.Context, dir string, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return string(out), fmt.Errorf("%s: %w", name, err)
+		return string(out), fmt.Errorf("%s: %w", argv[0], err)
 	}
 	return string(out), nil
 }

@@ -98,16 +98,17 @@ func (j *java) buildInto(ctx context.Context) error {
 	if err := os.RemoveAll(j.dir); err != nil {
 		return err
 	}
-	args := []string{"-q", "-B", "-f", filepath.Join(j.root, javaProject, "pom.xml"), "-Doutput=" + j.dir, "compile"}
-	if out, err := output(ctx, ".", "mvn", args...); err != nil {
+	args := []string{"mvn", "-q", "-B", "-f", filepath.Join(j.root, javaProject, "pom.xml"), "-Doutput=" + j.dir, "compile"}
+	if out, err := output(ctx, ".", args...); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	return os.WriteFile(stamp, []byte(sum), 0o644)
 }
 
-// args are the arguments that run a class of the project or of its jars.
-func (j *java) args(properties []string, class string, more ...string) []string {
+// command is the command line that runs a class of the project or of its jars.
+func (j *java) command(properties []string, class string, more ...string) []string {
 	args := []string{
+		"java",
 		// Short-lived programs beside a broker on few cores.
 		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -134,7 +135,7 @@ func (j *java) tests(classes ...string) func(context.Context, *Env, *Result) err
 			return err
 		}
 		properties := []string{"bootstrap=" + node.Kafka, "apis=" + strings.Trim(strings.ReplaceAll(fmt.Sprint(apis), " ", ","), "[]")}
-		r.Output, err = output(ctx, env.Dir, "java", j.args(properties, "rowtrail.conformance.RunTests", classes...)...)
+		r.Output, err = output(ctx, env.Dir, j.command(properties, "rowtrail.conformance.RunTests", classes...)...)
 		for line := range strings.Lines(r.Output) {
 			line = strings.TrimSpace(line)
 			switch word, rest, _ := strings.Cut(line, " "); word {

@@ -82,7 +82,7 @@ func (j *java) commands(ctx context.Context, env *Env, r *Result) error {
 			r.NotAdvertised = append(r.NotAdvertised, fmt.Sprintf("%s: API %d is not advertised", s.class, s.api))
 			continue
 		}
-		if err := j.command(ctx, env, node, s); err != nil {
+		if err := j.step(ctx, env, node, s); err != nil {
 			r.Failed++
 			errs = append(errs, err)
 			continue
@@ -92,9 +92,9 @@ func (j *java) commands(ctx context.Context, env *Env, r *Result) error {
 	return errors.Join(errs...)
 }
 
-func (j *java) command(ctx context.Context, env *Env, node *process.Rowtrail, s step) error {
-	args := j.args(nil, "org.apache.kafka.tools."+s.class, strings.Fields(strings.ReplaceAll(s.args, "{broker}", node.Kafka))...)
-	cmd := exec.CommandContext(ctx, "java", args...)
+func (j *java) step(ctx context.Context, env *Env, node *process.Rowtrail, s step) error {
+	argv := j.command(nil, "org.apache.kafka.tools."+s.class, strings.Fields(strings.ReplaceAll(s.args, "{broker}", node.Kafka))...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdin = env.Dir, strings.NewReader(s.stdin)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()

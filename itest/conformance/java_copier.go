@@ -81,7 +81,7 @@ func (j *java) copyOnce(ctx context.Context, env *Env, node *process.Rowtrail, r
 		if json.Unmarshal([]byte(line), &status) == nil {
 			progress.update(func() { processed = status.Total })
 		}
-	}, "java", j.args(nil, "org.apache.kafka.tools.TransactionalMessageCopier",
+	}, j.command(nil, "org.apache.kafka.tools.TransactionalMessageCopier",
 		"--broker-list", node.Kafka, "--input-topic", copierInput, "--input-partition", "0", "--output-topic", copierOutput,
 		"--transactional-id", "copier", "--consumer-group", "copier", "--transaction-size", "40", "--enable-random-aborts",
 		"--use-group-metadata")...)

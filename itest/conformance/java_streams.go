@@ -125,8 +125,8 @@ func (j *java) streams(ctx context.Context, env *Env, r *Result) error {
 }
 
 func (j *java) startStreams(ctx context.Context, env *Env, node *process.Rowtrail) (*Command, error) {
-	return start(ctx, env.Dir, "streams.log", nil, "java",
-		j.args(nil, "rowtrail.conformance.StreamsApp", node.Kafka, filepath.Join(env.Dir, "state"))...)
+	return start(ctx, env.Dir, "streams.log", nil,
+		j.command(nil, "rowtrail.conformance.StreamsApp", node.Kafka, filepath.Join(env.Dir, "state"))...)
 }
 
 // waitOutput waits until a topic holds that many committed records.

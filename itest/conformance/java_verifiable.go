@@ -43,10 +43,13 @@ type verifiableRun struct {
 	errors    []string
 	produced  bool             // the producer ended by itself
 	read      map[place]string // where -> value
-	rereads   map[place][]string
-	next      map[int32]int64 // per partition, the offset that has to come next
+	next      map[int32]int64  // per partition, the offset that has to come next
 	violation []string
 	shutdown  bool
+}
+
+func newVerifiableRun() *verifiableRun {
+	return &verifiableRun{watch: newWatch(), acked: map[string]place{}, read: map[place]string{}, next: map[int32]int64{}}
 }
 
 // verifiable runs VerifiableProducer and VerifiableConsumer over kills of the node: what was acknowledged is read, where
@@ -67,13 +70,13 @@ func (j *java) verifiable(ctx context.Context, env *Env, r *Result) error {
 	if err := os.WriteFile(config, []byte("enable.idempotence=true\nretries=1000000\nmax.in.flight.requests.per.connection=5\n"), 0o644); err != nil {
 		return err
 	}
-	v := &verifiableRun{watch: newWatch(), acked: map[string]place{}, read: map[place]string{}, rereads: map[place][]string{}, next: map[int32]int64{}}
-	consumer, err := start(ctx, env.Dir, "consumer.log", v.consumed, "java", j.args(nil, "org.apache.kafka.tools.VerifiableConsumer",
+	v := newVerifiableRun()
+	consumer, err := start(ctx, env.Dir, "consumer.log", v.consumed, j.command(nil, "org.apache.kafka.tools.VerifiableConsumer",
 		"--bootstrap-server", node.Kafka, "--topic", verifiableTopic, "--group-id", "verifiable", "--verbose", "--session-timeout", "10000")...)
 	if err != nil {
 		return err
 	}
-	producer, err := start(ctx, env.Dir, "producer.log", v.sent, "java", j.args(nil, "org.apache.kafka.tools.VerifiableProducer",
+	producer, err := start(ctx, env.Dir, "producer.log", v.sent, j.command(nil, "org.apache.kafka.tools.VerifiableProducer",
 		"--bootstrap-server", node.Kafka, "--topic", verifiableTopic, "--max-messages", strconv.Itoa(verifiableMessages),
 		"--throughput", verifiableRate, "--command-config", config)...)
 	if err != nil {

@@ -22,7 +22,8 @@ func TestCompatibilityPage(t *testing.T) {
 ## Kafka APIs
 
 Rowtrail answers these APIs of the Kafka protocol in these versions, and advertises nothing else. Produce is advertised
-from version 0, because older librdkafka takes features from it, and answered from version 3 on.
+from version 0, because older librdkafka takes features from it, and answered from version 3 on. Which clients judge that, in
+which versions, is in [clients.md](clients.md).
 
 | key | API | versions |
 | --- | --- | --- |
