@@ -64,13 +64,14 @@ func javaSuites(root string) ([]Suite, error) {
 		{Name: "java/consumer-protocol", Client: clients, Judges: "the same groups with group.protocol=consumer (KIP-848)", Run: j.tests("ConsumerProtocolTest")},
 		{Name: "java/transactions", Client: clients, Judges: "isolation, fencing, timeouts, offsets in transactions, abort by an operator", Run: j.tests("TransactionTest")},
 		{Name: "java/admin", Client: clients, Judges: "topics, settings, records, offsets, groups, cluster", Run: j.tests("AdminTopicsTest", "AdminGroupsTest", "AdminClusterTest")},
+		{Name: "java/compaction", Client: clients, Judges: "last values, offsets, tombstones and aborted records of compacted topics", Run: j.tests("CompactionTest")},
 		{Name: "java/verifiable", Client: tools, Judges: "VerifiableProducer and VerifiableConsumer over SIGKILLs of the node", Run: j.verifiable},
 		{Name: "java/copier", Client: tools, Judges: "TransactionalMessageCopier, it and the node killed: exactly once", Run: j.copier},
 		{Name: "java/streams", Client: streams, Judges: "count and joins with exactly_once_v2, killed and restarted, against a plain computation", Run: j.streams},
 		{Name: "java/commands", Client: tools, Judges: "kafka-topics, kafka-configs, kafka-consumer-groups and others as a user runs them", Run: j.commands},
 	}
 	for i := range suites {
-		suites[i].Tools = javaTools()
+		suites[i].Tools, suites[i].Build = javaTools(), j.build
 	}
 	return suites, nil
 }
@@ -123,9 +124,6 @@ func (j *java) command(properties []string, class string, more ...string) []stri
 // tests runs JUnit classes against a node of their own.
 func (j *java) tests(classes ...string) func(context.Context, *Env, *Result) error {
 	return func(ctx context.Context, env *Env, r *Result) error {
-		if err := j.build(ctx, env); err != nil {
-			return err
-		}
 		node, err := env.Node(ctx, process.Config{})
 		if err != nil {
 			return err
