@@ -163,7 +163,7 @@ func (p *Partition) Stage(epoch int32, batch []byte, now time.Time) (Staged, err
 		return Staged{}, fmt.Errorf("%w: %d bytes, max.message.bytes is %d", ErrTooLarge, len(batch), limit)
 	}
 	if f.producerID >= 0 {
-		dup, err := p.staging.producer(p.fold.producers, f.producerID).check(&f)
+		dup, err := p.staging.check(p.fold.producers, &f)
 		if err != nil {
 			return Staged{}, err
 		}

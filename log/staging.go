@@ -1,5 +1,7 @@
 package log
 
+import "fmt"
+
 // stagedEntry is an entry that is in Raft's log, or on its way into it, and not applied yet.
 type stagedEntry struct {
 	index uint64 // 0: proposed here; its place is not known before Follow sees it
@@ -16,6 +18,9 @@ type staging struct {
 	// ahead holds the producers that have entries here, moved behind the last of them.
 	ahead map[int64]*aheadProducer
 	free  []*aheadProducer
+	// expected holds the epochs that unknown producers are about to begin: a batch that overtook their first one must
+	// not take its place. Invariant: bounded by the transactions that are open, since each marker removes its entry.
+	expected map[int64]int16
 }
 
 // maxFree bounds the aheadProducers kept for reuse.
@@ -27,7 +32,7 @@ type aheadProducer struct {
 }
 
 func newStaging(end int64) staging {
-	return staging{end: end, ahead: map[int64]*aheadProducer{}}
+	return staging{end: end, ahead: map[int64]*aheadProducer{}, expected: map[int64]int16{}}
 }
 
 // producer is the state that the next batch of a producer continues; nil when nothing is known of it.
@@ -36,6 +41,15 @@ func (s *staging) producer(applied producerTable, id int64) *producer {
 		return &p.producer
 	}
 	return applied[id]
+}
+
+// check decides about the next batch of a producer, as producer.check.
+func (s *staging) check(applied producerTable, f *facts) (duplicate *sentBatch, err error) {
+	p := s.producer(applied, f.producerID)
+	if epoch, ok := s.expected[f.producerID]; ok && p == nil && !f.control && f.epoch == epoch && f.firstSeq != 0 {
+		return nil, fmt.Errorf("%w: producer %d starts epoch %d at %d instead of 0", ErrOutOfOrderSequence, f.producerID, f.epoch, f.firstSeq)
+	}
+	return p.check(f)
 }
 
 func (s *staging) push(applied producerTable, e stagedEntry) {
@@ -51,6 +65,7 @@ func (s *staging) observe(applied producerTable, f *facts) {
 	if f.producerID < 0 {
 		return
 	}
+	delete(s.expected, f.producerID)
 	p := s.ahead[f.producerID]
 	if p == nil {
 		p = s.take()

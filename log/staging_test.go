@@ -228,3 +228,35 @@ func TestEpochEnd(t *testing.T) {
 		}
 	}
 }
+
+// A batch that overtook the first one of an epoch does not take its place where the producer is not known; where nothing is
+// expected of it, a producer that was forgotten goes on with any sequence.
+func TestExpectedFirstBatch(t *testing.T) {
+	s, known := newStaging(0), producerTable{}
+	batch := func(id int64, epoch int16, seq int32) *facts {
+		return &facts{base: s.end, last: s.end, producerID: id, epoch: epoch, firstSeq: seq, lastSeq: seq, transactional: true}
+	}
+	s.expected[7] = 3
+	for _, tt := range []struct {
+		f    *facts
+		want error
+	}{
+		{batch(7, 3, 5), ErrOutOfOrderSequence},
+		{batch(7, 2, 5), nil}, // another epoch: nothing is known of it
+		{batch(8, 3, 5), nil},
+		{batch(7, 3, 0), nil},
+	} {
+		if _, err := s.check(known, tt.f); !errors.Is(err, tt.want) {
+			t.Errorf("producer %d epoch %d sequence %d: %v", tt.f.producerID, tt.f.epoch, tt.f.firstSeq, err)
+		}
+	}
+	s.push(known, stagedEntry{term: 1, facts: *batch(7, 3, 0)})
+	if _, err := s.check(known, batch(7, 3, 1)); err != nil || len(s.expected) != 0 {
+		t.Errorf("the second batch: %v, %v", err, s.expected)
+	}
+	s.expected[9] = 0
+	s.push(known, stagedEntry{term: 1, facts: facts{base: s.end, last: s.end, producerID: 9, control: true}})
+	if len(s.expected) != 0 {
+		t.Errorf("after the marker: %v", s.expected)
+	}
+}

@@ -83,13 +83,15 @@ func (p *Partition) Producers() []ProducerState {
 	return out
 }
 
-// Continues says whether a producer has appended a batch under an epoch, committed or not, so that its next sequence is
-// known.
-func (p *Partition) Continues(producerID int64, epoch int16) bool {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	q := p.staging.producer(p.fold.producers, producerID)
-	return q != nil && q.epoch == epoch && q.n > 0
+// ExpectFirst says that a producer is about to begin an epoch here, so that its first batch has sequence 0 even where the
+// producer is not known. It must be called before that batch is staged; the batch, or the marker of its
+// transaction, ends it.
+func (p *Partition) ExpectFirst(producerID int64, epoch int16) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.staging.producer(p.fold.producers, producerID) == nil {
+		p.staging.expected[producerID] = epoch
+	}
 }
 
 // Bytes is the stored size of all committed batches.

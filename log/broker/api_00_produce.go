@@ -10,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/cluster"
-	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 	"github.com/rowtrail/rowtrail/log/record"
 )
@@ -132,7 +131,7 @@ func (b *Broker) append(ctx context.Context, p *production, r *request, t *clust
 	}
 	var guard *txn.Guard
 	if err == nil && h.Transactional() {
-		guard, err = b.enterProduce(req, h, joined, txn.TopicPartition{Topic: t.Name, Partition: sp.Partition}, replica.Log())
+		guard, err = b.enterProduce(req, h, joined, txn.TopicPartition{Topic: t.Name, Partition: sp.Partition})
 	}
 	if err != nil {
 		p.refuse(sp, err)
@@ -184,8 +183,7 @@ func (b *Broker) joinProduce(req *kmsg.ProduceRequest) (code int16) {
 }
 
 // enterProduce lets in a transactional batch. joined is what came of joining its transaction.
-func (b *Broker) enterProduce(req *kmsg.ProduceRequest, h record.Header, joined int16, tp txn.TopicPartition,
-	p *log.Partition) (*txn.Guard, error) {
+func (b *Broker) enterProduce(req *kmsg.ProduceRequest, h record.Header, joined int16, tp txn.TopicPartition) (*txn.Guard, error) {
 	e := entry{deref(req.TransactionID), txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}}
 	guard, code := (*txn.Guard)(nil), joined
 	if code == 0 {
@@ -194,13 +192,6 @@ func (b *Broker) enterProduce(req *kmsg.ProduceRequest, h record.Header, joined 
 	if code = produceRefusal(code, req.Version); code != 0 {
 		return nil, refuse(kerr.TypedErrorForCode(code), fmt.Sprintf("%s-%d is not part of an open transaction %q of producer %d, epoch %d",
 			tp.Topic, tp.Partition, e.id, h.ProducerID, h.ProducerEpoch))
-	}
-	if req.Version >= produceJoins && h.BaseSequence != 0 && !p.Continues(h.ProducerID, h.ProducerEpoch) {
-		// Each transaction has an epoch of its own here, so its first sequence is known even where the producer is not: a
-		// batch that overtook the first one must not take its place.
-		guard.Leave()
-		return nil, refuse(kerr.OutOfOrderSequenceNumber, fmt.Sprintf("the transaction's first batch in %s-%d has sequence %d instead of 0",
-			tp.Topic, tp.Partition, h.BaseSequence))
 	}
 	return guard, nil
 }

@@ -322,3 +322,43 @@ func TestFeatures(t *testing.T) {
 		}
 	}
 }
+
+// Batches that are sent without waiting for the answers of those before them, right behind the end of the last transaction: the
+// first one makes the partition part of the transaction, and the others stay behind it.
+func TestPipelinedTransactions(t *testing.T) {
+	s := serve(t)
+	w := newWire(t, s, "id", kversion.Stable())
+	createTopic(t, w.cl, "t", 1)
+	c := dial(t, s.addr)
+	const transactions, batches = 20, 8
+	p := w.init(nil)
+	var want []string
+	for i := range transactions {
+		for seq := range int32(batches) {
+			var b record.Builder
+			value := string(rune('a'+i)) + string(rune('a'+seq))
+			want = append(want, value)
+			b.Append(time.Now().UnixMilli(), []byte("k"), []byte(value))
+			req := produceRequest("t", -1, b.Build(&record.Producer{ID: p.ID, Epoch: p.Epoch, BaseSequence: seq, Transactional: true}))
+			req.Version, req.TransactionID = 12, &w.id
+			if _, err := c.Write(request1(seq, req)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for seq := range batches {
+			resp := kmsg.NewPtrProduceResponse()
+			resp.Version = 12
+			if err := resp.ReadFrom(readFramed(t, c)[5:]); err != nil {
+				t.Fatal(err)
+			}
+			w.want("Produce", resp.Topics[0].Partitions[0].ErrorCode, nil)
+			if at := resp.Topics[0].Partitions[0].BaseOffset; at != int64(i*(batches+1)+seq) { // a marker follows each transaction
+				t.Fatalf("batch %d of transaction %d is at %d", seq, i, at)
+			}
+		}
+		p = w.wantEnd(p, true, nil)
+		// The next one ends at once, while the markers of this one are written.
+		p = w.wantEnd(p, i%2 == 0, nil)
+	}
+	w.wantRead("t", want...)
+}

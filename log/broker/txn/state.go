@@ -134,9 +134,9 @@ func (t *Txn) Init(expected *Producer, timeout time.Duration, fresh func() int64
 	return Verdict{Write: true}
 }
 
-// continues: the claim is the current one, or the one that it replaced.
+// continues: the claim is the one that its instance was told, or the one that it replaced.
 func (t *Txn) continues(p Producer) bool {
-	return t.Current.ID == noProducer || p == t.Current || p == t.Previous && p.ID != noProducer
+	return t.Current.ID == noProducer || p == t.Claim() || p == t.Previous && p.ID != noProducer
 }
 
 // fence aborts the open transaction under the next epoch. That is the one epoch it rises by, whatever the client's version.
@@ -151,12 +151,12 @@ func (t *Txn) fence(same bool, now time.Time) {
 	t.State, t.Updated = PrepareAbort, now
 }
 
-// check compares a claim with the current one.
+// check compares a claim with the one that its instance was told: an end of version 2 tells it before the markers are written.
 func (t *Txn) check(p Producer) int16 {
-	switch {
-	case t.State == Dead || p.ID != t.Current.ID:
+	switch c := t.Claim(); {
+	case t.State == Dead || p.ID != c.ID:
 		return kerr.InvalidProducerIDMapping.Code
-	case p.Epoch != t.Current.Epoch:
+	case p.Epoch != c.Epoch:
 		return kerr.ProducerFenced.Code
 	}
 	return 0
@@ -223,8 +223,9 @@ func (t *Txn) EndV2(p Producer, commit bool, next int64, now time.Time) Verdict 
 		return Verdict{Code: code}
 	}
 	switch {
+	case t.completing() && t.Client == V2:
+		return Verdict{Wait: true} // the next transaction ends already, without anything in it
 	case t.completing():
-		// This epoch is the one of the markers, which nobody was told yet.
 		return Verdict{Code: kerr.ProducerFenced.Code}
 	case t.State == CompleteAbort && t.Client == V1 && commit:
 		return Verdict{Code: kerr.InvalidTxnState.Code} // the transaction of this epoch was aborted

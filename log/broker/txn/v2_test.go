@@ -34,7 +34,7 @@ func TestTxnV2Scripts(t *testing.T) {
 			first,
 			{join(99, 0, 1), write, Ongoing, 0},
 			{endV2(99, 0, true), write, PrepareCommit, 1},
-			{endV2(99, 1, true), fenced, PrepareCommit, 1}, // nobody was told that epoch yet
+			{endV2(99, 1, false), wait, PrepareCommit, 1}, // KAFKA-18575: the claim was told before the markers are written
 			{join(99, 0, 1), fenced, PrepareCommit, 1},
 			{join(99, 1, 1), wait, PrepareCommit, 1},
 			{complete, done, CompleteCommit, 1},
@@ -188,6 +188,14 @@ func TestTxnV2EpochsRunOut(t *testing.T) {
 		if v := x.EndV2(last, true, noProducer, now); v != (Verdict{Wait: true}) {
 			t.Fatalf("%+v", v)
 		}
+		// The claim was told, so it may be used before the markers are written.
+		next := Producer{501, 0}
+		for what, v := range map[string]Verdict{"add": x.Add(next, tps("t", 1), V2, now), "end": x.EndV2(next, false, noProducer, now),
+			"init": x.Init(&next, time.Minute, nil, now)} {
+			if v != (Verdict{Wait: true}) {
+				t.Fatalf("%s: %+v", what, v)
+			}
+		}
 		x.Complete(now)
 		x = reload(t, x)
 		if v := x.EndV2(last, true, noProducer, now); v != (Verdict{}) || x.Claim() != (Producer{501, 0}) {
@@ -297,7 +305,7 @@ func TestTxnV2Model(t *testing.T) {
 				before := *x
 				v := x.Add(c, tps("t", int32(rapid.IntRange(0, 3).Draw(t, "p"))), version, now)
 				check(t, before, v)
-				if v.Code == 0 && c != x.Current {
+				if v.Code == 0 && c != x.Claim() {
 					t.Fatalf("%+v added a partition under %+v", c, x.Current)
 				}
 				if v.Write && before.State != Ongoing {
@@ -309,7 +317,7 @@ func TestTxnV2Model(t *testing.T) {
 				before := *x
 				v := x.End(c, commit, now)
 				check(t, before, v)
-				if v.Code == 0 && c != before.Current {
+				if v.Code == 0 && c != before.Claim() {
 					t.Fatalf("%+v ended a transaction of %+v", c, before.Current)
 				}
 				if v.Write && x.Current != before.Current {
