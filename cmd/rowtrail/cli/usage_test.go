@@ -55,6 +55,10 @@ func TestWrongCommandLines(t *testing.T) {
 		{"tail t --max x", "rowtrail: invalid argument \"x\" for \"--max\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"},
 		{"tail t --max=-1", "rowtrail: --max -1 is negative"},
 		{"state t --full --text", "rowtrail: --full and --text exclude each other"},
+		{"transactions list --state Open", `rowtrail: --state "Open" is none of Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort`},
+		{"transactions list --duration=-1s", "rowtrail: --duration -1s is negative"},
+		{"transactions abort t x --start-offset 1", `rowtrail: partition "x" is no number`},
+		{"transactions abort id --start-offset 1", "rowtrail: --start-offset and --producer-id need a TOPIC and a PARTITION"},
 		{"version -o yaml", `rowtrail: --output "yaml" is neither table nor json`},
 		{"serve", "rowtrail: no configuration file is named; add -c FILE (configs/minimal.yaml is one to start from)"},
 		{"check", "rowtrail: no configuration file is named; add -c FILE (configs/minimal.yaml is one to start from)"},
@@ -74,6 +78,9 @@ func TestWrongArguments(t *testing.T) {
 		{"state", "rowtrail: state: TOPIC is missing; see `rowtrail state --help`\n"},
 		{"history t", "rowtrail: history: KEY is missing; see `rowtrail history --help`\n"},
 		{"check a b", "rowtrail: check: too many arguments (\"a b\"); it takes none; see `rowtrail check --help`\n"},
+		{"transactions describe", "rowtrail: transactions describe: ID is missing; see `rowtrail transactions describe --help`\n"},
+		{"transactions abort", "rowtrail: transactions abort: ID or TOPIC is missing; see `rowtrail transactions abort --help`\n"},
+		{"transactions", "rowtrail: transactions: a command is missing: list, describe, abort or find-hanging; see `rowtrail transactions --help`\n"},
 		{"topics a b", "rowtrail: topics: too many arguments (\"b\"); it takes [TOPIC]; see `rowtrail topics --help`\n"},
 	} {
 		if code, out, errs := runCLI(t, strings.Fields(c.args)...); code != ExitUsage || errs != c.want || out != "" {
@@ -138,7 +145,8 @@ func TestVersion(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	port := closedPort(t)
-	for _, args := range [][]string{{"topics"}, {"groups"}, {"tail", "t"}} {
+	for _, args := range [][]string{{"topics"}, {"groups"}, {"tail", "t"}, {"transactions", "list"}, {"transactions", "describe", "x"}, {"transactions", "abort", "x"},
+		{"transactions", "find-hanging"}} {
 		code, out, errs := runCLI(t, append(args, "--server", port)...)
 		if want := "rowtrail: no rowtrail answers at " + port + "; start it with `rowtrail serve -c FILE`, or name its Kafka listener with --server\n"; code != ExitUnreachable || errs != want || out != "" {
 			t.Errorf("%v: exit %d, %s", args, code, errs)
