@@ -61,6 +61,9 @@ type Log struct {
 	GroupMaxSessionTimeoutMs   Millis `key:"group.max.session.timeout.ms" default:"30m" min:"1" max:"86400000" doc:"Longest session that a member of a classic group may ask for."`
 	GroupMaxSize               int32  `key:"group.max.size" default:"10000" min:"1" max:"1000000" doc:"Members that a classic group may have."`
 	GroupInitialRebalanceDelay Millis `key:"group.initial.rebalance.delay.ms" default:"0" min:"0" max:"86400000" doc:"How long the first generation of a classic group waits for more members; Kafka's default is 3s."`
+	GroupConsumerSession       Millis `key:"group.consumer.session.timeout.ms" default:"45s" min:"1000" max:"86400000" doc:"How long a member of a group of the consumer protocol may be silent before it is removed."`
+	GroupConsumerHeartbeat     Millis `key:"group.consumer.heartbeat.interval.ms" default:"5s" min:"1" max:"86400000" doc:"How often members of groups of the consumer protocol are told to send heartbeats, with which they also learn of changes."`
+	GroupConsumerMaxSize       int32  `key:"group.consumer.max.size" default:"10000" min:"1" max:"1000000" doc:"Members that a group of the consumer protocol may have."`
 }
 
 // Logging is the process's own log.

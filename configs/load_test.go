@@ -45,6 +45,7 @@ func TestProblems(t *testing.T) {
 		{"size", "node: {memory_limit: 12 potatoes}\n", []string{`f:1: node.memory_limit: "12 potatoes" is not a size; write bytes, or a number with KiB, MiB, GiB, KB, MB or GB`}},
 		{"range in units", "log: {max.message.bytes: 1GiB}\n", []string{"f:1: log.max.message.bytes: 1GiB is out of range; write at most 32MiB"}},
 		{"session bounds", "log:\n  group.min.session.timeout.ms: 1h\n", []string{"f:2: log.group.min.session.timeout.ms: is above log.group.max.session.timeout.ms (30m0s), so no member could join; lower it, or raise the other"}},
+		{"heartbeats", "log:\n  group.consumer.heartbeat.interval.ms: 50000\n", []string{"f:2: log.group.consumer.heartbeat.interval.ms: is not below log.group.consumer.session.timeout.ms (45s), so members would be removed between heartbeats; lower it, or raise the other"}},
 		{"duration", "node: {shutdown_timeout: 30}\n", []string{`f:1: node.shutdown_timeout: "30" is not a time span; write a number with ms, s, m, h, d or w`}},
 		{"boolean", "listen: {pprof: maybe}\n", []string{`f:1: listen.pprof: "maybe" is neither true nor false; write true or false`}},
 		{"number", "node: {id: 1.5}\n", []string{`f:1: node.id: "1.5" is not a whole number; write one`}},

@@ -87,6 +87,10 @@ func (v *validator) groups() {
 		v.add("log.group.min.session.timeout.ms", fmt.Sprintf("is above log.group.max.session.timeout.ms (%s), so no member could join", l.GroupMaxSessionTimeoutMs.Duration()),
 			"lower it, or raise the other")
 	}
+	if l.GroupConsumerHeartbeat >= l.GroupConsumerSession {
+		v.add("log.group.consumer.heartbeat.interval.ms", fmt.Sprintf("is not below log.group.consumer.session.timeout.ms (%s), so members would be removed between heartbeats", l.GroupConsumerSession.Duration()),
+			"lower it, or raise the other")
+	}
 }
 
 // topicDefaults checks the defaults of topics by the table that topics themselves are checked by.

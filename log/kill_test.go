@@ -25,9 +25,6 @@ func runChild(dir string) {
 	if fill := os.Getenv(killFillEnv); fill != "" {
 		fillChild(dir, fill)
 	}
-	if os.Getenv(killCompactEnv) != "" {
-		compactChild(dir)
-	}
 	killChild(dir)
 }
 

@@ -98,7 +98,5 @@ func (p *Partition) ExpectFirst(producerID int64, epoch int16) {
 func (p *Partition) Bytes() int64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.bytesLocked()
+	return p.fold.bytes
 }
-
-func (p *Partition) bytesLocked() int64 { return p.runs.man.bytes + p.fold.bytes }

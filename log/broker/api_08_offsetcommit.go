@@ -28,7 +28,7 @@ func (b *Broker) handleOffsetCommit(_ context.Context, r *request) (kmsg.Respons
 		resp.Topics = append(resp.Topics, st)
 	}
 	c.commit(group.CommitRequest{Group: req.Group, MemberID: req.MemberID, InstanceID: deref(req.InstanceID),
-		Generation: req.Generation})
+		Generation: req.Generation, MemberEpochs: req.Version >= 9})
 	return resp, nil
 }
 

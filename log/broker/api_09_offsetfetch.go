@@ -85,7 +85,8 @@ func (b *Broker) fetchOffsets(rg *kmsg.OffsetFetchRequestGroup, version int16, s
 		}
 	}
 	code, fetched := awaitCoded(b.coordinating, func(reply func(int16, []group.Fetched)) {
-		b.groups.Fetch(rg.Group, list, stable, reply)
+		b.groups.Fetch(group.FetchRequest{Group: rg.Group, MemberID: deref(rg.MemberID), MemberEpoch: rg.MemberEpoch,
+			Partitions: list, Stable: stable}, reply)
 	})
 	if code != 0 {
 		g.ErrorCode, g.Topics = code, nil

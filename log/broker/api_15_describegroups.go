@@ -22,7 +22,10 @@ func (b *Broker) handleDescribeGroups(_ context.Context, r *request) (kmsg.Respo
 			sg.State, sg.ProtocolType, sg.Protocol = d.State.String(), d.ProtocolType, d.Protocol
 			if d.State == group.Dead && req.Version >= 6 {
 				sg.ErrorCode = kerr.GroupIDNotFound.Code
-				sg.ErrorMessage = orNil("group " + id + " is not known")
+				sg.ErrorMessage = orNil("Group " + id + " is not known.")
+				if d.Consumer {
+					sg.ErrorMessage = orNil("Group " + id + " is not a classic group.")
+				}
 			}
 		}
 		for i := range d.Members {

@@ -10,10 +10,7 @@ import (
 	"github.com/rowtrail/rowtrail/log/broker/group"
 )
 
-// groupType is the only one here; filters compare without case.
-const groupType = "classic"
-
-// handleListGroups lists the groups that this node coordinates.
+// handleListGroups lists the groups that this node coordinates. Filters compare without case.
 func (b *Broker) handleListGroups(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.ListGroupsRequest)
 	resp := req.ResponseKind().(*kmsg.ListGroupsResponse)
@@ -23,11 +20,11 @@ func (b *Broker) handleListGroups(_ context.Context, r *request) (kmsg.Response,
 		return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, value) })
 	}
 	for _, l := range list {
-		if l.State == group.Dead || !matches(req.StatesFilter, l.State.String()) || !matches(req.TypesFilter, groupType) {
+		if l.State == group.Dead.String() || !matches(req.StatesFilter, l.State) || !matches(req.TypesFilter, l.Type) {
 			continue
 		}
 		sg := kmsg.NewListGroupsResponseGroup()
-		sg.Group, sg.ProtocolType, sg.GroupState, sg.GroupType = l.Group, l.ProtocolType, l.State.String(), groupType
+		sg.Group, sg.ProtocolType, sg.GroupState, sg.GroupType = l.Group, l.ProtocolType, l.State, l.Type
 		resp.Groups = append(resp.Groups, sg)
 	}
 	return resp, nil

@@ -22,7 +22,10 @@ type feature struct {
 // features are the finalized ones. Producers that read transaction.version 2 raise their epoch with every
 // transaction (KIP-890); those that do not are served as before.
 func features() []feature {
-	return []feature{{name: "transaction.version", min: 0, max: 2, finalized: 2}}
+	return []feature{
+		{name: "group.version", min: 0, max: 1, finalized: 1}, // the consumer protocol (KIP-848)
+		{name: "transaction.version", min: 0, max: 2, finalized: 2},
+	}
 }
 
 // zeroMinSince is the first version whose clients can read a supported feature that begins at 0 (KAFKA-17011).

@@ -3,7 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/cluster"
-	"github.com/rowtrail/rowtrail/log/broker/quota"
-	"github.com/rowtrail/rowtrail/log/broker/sasl"
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
@@ -38,20 +35,14 @@ type Options struct {
 
 	Coordinators CoordinatorOptions
 
-	// TLS and SASL are of network connections; nil: none.
-	TLS  *tls.Config
-	SASL *SASLOptions
-
-	MaxConnections  int   // open network connections. Default 4096
-	MaxRequestBytes int32 // bytes of one Produce frame. Default 100 MiB; other requests: maxSmallRequestBytes
-	InFlightBytes   int64 // bytes of requests being handled, all network connections. Default 128 MiB, at least hostShare times MaxRequestBytes
-	FetchBytes      int64 // bytes of fetched records on their way, all network connections; a response being written holds them twice. Default 128 MiB
-	MaxFetchBytes   int32 // bytes of one Fetch response. Default 55 MiB
-	// MaxConnectionsPerIP bounds those from one address (of IPv6: one network of 64 bits). Default 2048.
-	MaxConnectionsPerIP int
-	IdleTimeout         time.Duration // a connection without a request is closed. Default 10 min
-	FrameTimeout        time.Duration // a begun frame or response must be through by then, and ...
-	MinTransferRate     int64         // ... bytes per second on top. Defaults 30 s and 256 KiB/s
+	MaxConnections  int           // open network connections. Default 4096
+	MaxRequestBytes int32         // bytes of one Produce frame. Default 100 MiB; other requests: maxSmallRequestBytes
+	InFlightBytes   int64         // bytes of requests being handled, all network connections. Default 128 MiB
+	FetchBytes      int64         // bytes of fetched records on their way, all network connections; a response being written holds them twice. Default 128 MiB
+	MaxFetchBytes   int32         // bytes of one Fetch response. Default 55 MiB
+	IdleTimeout     time.Duration // a connection without a request is closed. Default 10 min
+	FrameTimeout    time.Duration // a begun frame or response must be through by then, and ...
+	MinTransferRate int64         // ... bytes per second on top. Defaults 30 s and 256 KiB/s
 }
 
 func (o Options) withDefaults() Options {
@@ -62,7 +53,6 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.AdvertisedPort, 9092)
 	orDefault(&o.DefaultPartitions, 1)
 	orDefault(&o.MaxConnections, 4096)
-	orDefault(&o.MaxConnectionsPerIP, 2048)
 	orDefault(&o.MaxRequestBytes, 100<<20)
 	orDefault(&o.InFlightBytes, 128<<20)
 	orDefault(&o.FetchBytes, 128<<20)
@@ -89,9 +79,6 @@ type Broker struct {
 	coordinators // groups and txns
 
 	external, internal *listenerLimits
-	directory          *sasl.Directory // nil: nobody logs in
-	quotas             *quota.Buckets
-	tallies            tallies
 	buffers            sync.Pool    // *[]byte, for responses
 	readers            *record.Pool // for records of topics with rules for them
 	rewriters          *record.Rewriters
@@ -119,16 +106,13 @@ func New(opts Options) (*Broker, error) {
 	opts = opts.withDefaults()
 	b := &Broker{
 		opts: opts, node: opts.Node, logger: opts.Logger,
-		external: newListenerLimits(opts.MaxConnections, max(opts.InFlightBytes, hostShare*int64(opts.MaxRequestBytes)),
-			max(opts.FetchBytes, hostShare*minFetchReserve)),
+		external:  newListenerLimits(opts.MaxConnections, max(opts.InFlightBytes, int64(opts.MaxRequestBytes)), opts.FetchBytes),
 		internal:  newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes)), internalFetchBytes),
-		quotas:    quota.New(),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
 		readers:   record.NewPool(maxUnpacking, maxUnpackedBytes),
 		rewriters: record.NewRewriters(maxUnpacking, maxUnpackedBytes),
 	}
-	b.external.maxHost = int64(opts.MaxConnectionsPerIP)
 	for _, table := range [][]api{dataAPIs(), groupAPIs(), txnAPIs(), securityAPIs()} {
 		for i := range table {
 			a := &table[i]
@@ -139,10 +123,6 @@ func New(opts Options) (*Broker, error) {
 		}
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	if err := b.openDirectory(b.ctx); err != nil {
-		b.cancel()
-		return nil, fmt.Errorf("start authentication: %w", err)
-	}
 	if err := b.startCoordinators(b.ctx); err != nil {
 		b.cancel()
 		return nil, fmt.Errorf("start coordinators: %w", err)
@@ -179,7 +159,7 @@ func (b *Broker) Shutdown(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	for c := range b.conns {
-		_ = c.socket.Close() // TLS would wait to say good-bye
+		_ = c.nc.Close()
 	}
 	b.mu.Unlock()
 	select {
@@ -192,3 +172,18 @@ func (b *Broker) Shutdown(ctx context.Context) error {
 
 // cutTimeout is how long Shutdown waits for handlers once their connections are cut.
 const cutTimeout = 2 * time.Second
+
+// Stats are counts for metrics.
+type Stats struct {
+	Connections, InternalConnections int64 // open now
+	Requests                         int64 // since the start
+	BytesIn, BytesOut                int64 // of whole frames, since the start
+}
+
+// Stats returns counts for metrics.
+func (b *Broker) Stats() Stats {
+	return Stats{
+		Connections: b.external.conns.Load(), InternalConnections: b.internal.conns.Load(),
+		Requests: b.requests.Load(), BytesIn: b.bytesIn.Load(), BytesOut: b.bytesOut.Load(),
+	}
+}

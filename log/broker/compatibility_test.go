@@ -28,22 +28,27 @@ which versions, is in [clients.md](clients.md).
 | key | API | versions |
 | --- | --- | --- |
 `)
-	apis := slices.Concat(dataAPIs(), groupAPIs(), txnAPIs(), securityAPIs())
+	apis := slices.Concat(dataAPIs(), groupAPIs(), txnAPIs())
 	sort.Slice(apis, func(i, j int) bool { return apis[i].key < apis[j].key })
 	for _, a := range apis {
 		fmt.Fprintf(&b, "| %d | %s | %d-%d |\n", a.key, kmsg.NameForKey(a.key), a.min, a.max)
 	}
 	b.WriteString(`
 An API or version that is not in the table closes the connection with one line in the node's log; for ApiVersions the
-answer is error 35 with the supported range. Fetch sessions (KIP-227) are declined, groups use the
-classic protocol.
+answer is error 35 with the supported range. Fetch sessions (KIP-227) are declined. There is no authentication: listen on loopback or a trusted network.
 
-Clients log in by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512) and connect over TLS where the node's file says so
-([security.md](security.md)). There are no ACLs: requests about them are answered SECURITY_DISABLED, as by Kafka without an
-authorizer. Of client quotas producer_byte_rate, consumer_byte_rate and controller_mutation_rate are kept, for users and client ids;
-request_percentage, connection_creation_rate and quotas of an ip are refused by name.
+The finalized features are group.version 1 and transaction.version 2.
 
-The finalized feature is transaction.version 2: a producer that knows it (KIP-890: Java 4, franz-go) raises its epoch with
+Groups speak the classic protocol or the consumer protocol (KIP-848; group.protocol=consumer in Java 4, ServerSideBalancer in
+franz-go), with the assignors uniform, the default, and range; racks are not regarded. A regular expression (RE2) must match a
+topic's whole name and matches no internal topic. A new topic, new partitions or a deletion reach a member with its next heartbeat.
+A group changes from one protocol to the other when it has no members, and keeps its offsets; there is no migration of a running one, as
+with Kafka's group.consumer.migration.policy=disabled: to a group of the classic protocol that has members a consumer's
+heartbeat is answered with GROUP_ID_NOT_FOUND, and to a consumer group that has members a JoinGroup with
+INCONSISTENT_GROUP_PROTOCOL. A commit under an earlier epoch counts for partitions that the member had then and has still
+(KIP-1251).
+
+With transaction.version 2, a producer that knows it (KIP-890: Java 4, franz-go) raises its epoch with
 every transaction and adds partitions by writing to them; others keep to KIP-98's flow, on the same node and under the same
 transactional id. A transactional batch is appended only while its partition is part of its producer's open transaction,
 whatever the client's version. Unlike Kafka, a request that finds the last transaction being completed waits for that before

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -13,6 +14,7 @@ import (
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker/group"
+	"github.com/rowtrail/rowtrail/log/broker/group/consumer"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 	"github.com/rowtrail/rowtrail/log/record"
@@ -34,6 +36,7 @@ type coordinators struct {
 	coordinating   context.Context
 	stopCoordinate context.CancelFunc
 	coordinates    sync.WaitGroup
+	readable       atomic.Pointer[readableTopics]
 }
 
 // startCoordinators creates what they are kept in and begins to load it.
@@ -50,6 +53,7 @@ func (b *Broker) startCoordinators(ctx context.Context) error {
 		return err
 	}
 	opts.Groups.Logger, opts.Txns.Logger = b.logger, b.logger
+	opts.Groups.Topics = b.readableTopics
 	opts.Txns.IDs, opts.Txns.Markers = b.node, markers{b}
 	b.groups = group.New(opts.Groups, offsets)
 	b.txns = txn.New(opts.Txns, states)
@@ -58,6 +62,27 @@ func (b *Broker) startCoordinators(ctx context.Context) error {
 	b.coordinates.Go(func() { b.txns.Run(b.coordinating) })
 	b.coordinates.Go(func() { b.forgetDeletedTopics(b.coordinating) })
 	return nil
+}
+
+// readableTopics are the topics of one catalogue that groups can read.
+type readableTopics struct {
+	catalog *cluster.Catalog
+	topics  *consumer.Topics
+}
+
+// readableTopics are the same as long as the catalogue is. Expressions do not match internal topics.
+func (b *Broker) readableTopics() *consumer.Topics {
+	catalog := b.node.Catalog()
+	if r := b.readable.Load(); r != nil && r.catalog == catalog {
+		return r.topics
+	}
+	list := make([]consumer.Topic, 0, len(catalog.Topics))
+	for name, t := range catalog.Topics {
+		list = append(list, consumer.Topic{ID: t.ID, Name: name, Partitions: int32(len(t.Partitions)), Internal: t.Internal}) //nolint:gosec // at most cluster's bound
+	}
+	r := &readableTopics{catalog, consumer.NewTopics(list)}
+	b.readable.Store(r)
+	return r.topics
 }
 
 func (b *Broker) stopCoordinators() {
@@ -241,7 +266,7 @@ func (b *Broker) GroupLags() []GroupLag {
 		p := r.Log()
 		m := p.Marks()
 		g := GroupLag{Group: l.Group, Topic: l.Topic, Partition: l.Partition, Committed: l.Committed,
-			End: m.LastStable, Members: l.Members, State: l.State.String()}
+			End: m.LastStable, Members: l.Members, State: l.State}
 		from, written := firstData(p, max(l.Committed, m.LogStart), g.End)
 		g.LagEvents = max(0, g.End-from)
 		if total := m.End - m.LogStart; total > 0 {

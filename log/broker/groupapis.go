@@ -15,5 +15,7 @@ func groupAPIs() []api {
 		{key: 16, min: 0, max: 5, handle: (*Broker).handleListGroups},
 		{key: 42, min: 0, max: 2, handle: (*Broker).handleDeleteGroups},
 		{key: 47, min: 0, max: 0, handle: (*Broker).handleOffsetDelete},
+		{key: 68, min: 0, max: 1, handle: (*Broker).handleConsumerGroupHeartbeat},
+		{key: 69, min: 0, max: 1, handle: (*Broker).handleConsumerGroupDescribe},
 	}
 }

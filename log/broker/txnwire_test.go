@@ -298,7 +298,7 @@ func TestAddPartitionsToTxnOfBrokers(t *testing.T) {
 // A supported feature that begins at 0 breaks clients of version 3 (KAFKA-17011); the finalized one is told to both.
 func TestFeatures(t *testing.T) {
 	s := serve(t)
-	for version, supported := range map[int16]int{2: 0, 3: 0, 4: 1} {
+	for version, supported := range map[int16]int{2: 0, 3: 0, 4: 2} {
 		req := kmsg.NewPtrApiVersionsRequest()
 		req.Version, req.ClientSoftwareName, req.ClientSoftwareVersion = version, "test", "1"
 		c := dial(t, s.addr)
@@ -317,7 +317,8 @@ func TestFeatures(t *testing.T) {
 			continue
 		}
 		f := resp.FinalizedFeatures
-		if len(f) != 1 || f[0].Name != "transaction.version" || f[0].MaxVersionLevel != 2 || resp.FinalizedFeaturesEpoch < 0 {
+		if len(f) != 2 || f[0].Name != "group.version" || f[0].MaxVersionLevel != 1 ||
+			f[1].Name != "transaction.version" || f[1].MaxVersionLevel != 2 || resp.FinalizedFeaturesEpoch < 0 {
 			t.Errorf("version %d: finalized %+v of epoch %d", version, f, resp.FinalizedFeaturesEpoch)
 		}
 	}

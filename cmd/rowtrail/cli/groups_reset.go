@@ -172,7 +172,7 @@ func readOffsetFile(name string) ([]resetFromRow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--from-file: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	r := csv.NewReader(io.LimitReader(file, maxOffsetFile))
 	r.FieldsPerRecord, r.TrimLeadingSpace = 3, true
 	rows, err := r.ReadAll()

@@ -19,6 +19,7 @@ import (
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker"
 	"github.com/rowtrail/rowtrail/log/broker/group"
+	"github.com/rowtrail/rowtrail/log/broker/group/consumer"
 	"github.com/rowtrail/rowtrail/snapshot"
 )
 
@@ -165,6 +166,10 @@ func (d *Daemon) groupOptions() group.Options {
 		Limits: group.Limits{
 			MinSessionTimeout: c.GroupMinSessionTimeoutMs.Duration(), MaxSessionTimeout: c.GroupMaxSessionTimeoutMs.Duration(),
 			InitialRebalanceDelay: c.GroupInitialRebalanceDelay.Duration(), MaxMembers: int(c.GroupMaxSize),
+		},
+		Consumer: consumer.Limits{
+			SessionTimeout: c.GroupConsumerSession.Duration(), HeartbeatInterval: c.GroupConsumerHeartbeat.Duration(),
+			MaxMembers: int(c.GroupConsumerMaxSize),
 		},
 		MaxMetadataBytes: int(c.OffsetMetadataMaxBytes),
 		OffsetsRetention: time.Duration(c.OffsetsRetentionMinutes) * time.Minute,

@@ -15,6 +15,8 @@ type CommitRequest struct {
 	MemberID, InstanceID string
 	Generation           int32
 	Offsets              []Offset // AtMs is set here
+	// MemberEpochs: the request's version knows members of the consumer protocol, whose Generation is their epoch.
+	MemberEpochs bool
 	// Producer, when not nil, makes them part of its transaction.
 	Producer *journal.Producer
 }
@@ -36,7 +38,7 @@ func (c *Coordinator) Commit(r CommitRequest, reply func([]int16)) {
 	}
 	c.on(r.Group, func(s *shard, code int16) {
 		if code == 0 {
-			code = s.mayCommit(r)
+			code = s.mayCommit(r, codes)
 		}
 		if code != 0 {
 			fill(code)
@@ -46,8 +48,12 @@ func (c *Coordinator) Commit(r CommitRequest, reply func([]int16)) {
 	})
 }
 
-func (s *shard) mayCommit(r CommitRequest) int16 {
+// mayCommit is the code for all offsets, or puts one into codes for those that alone are refused.
+func (s *shard) mayCommit(r CommitRequest, codes []int16) int16 {
 	k := s.get(r.Group)
+	if k != nil && k.consumer != nil {
+		return s.consumerMayCommit(k.consumer, r, codes)
+	}
 	if k == nil {
 		if r.Generation >= 0 {
 			return kerr.IllegalGeneration.Code
@@ -63,6 +69,9 @@ func (s *shard) commit(r CommitRequest, codes []int16, fill func(int16)) {
 	offsets := make([]Offset, 0, len(r.Offsets))
 	records := make([]journal.Record, 0, len(r.Offsets))
 	for i, o := range r.Offsets {
+		if codes[i] != 0 {
+			continue
+		}
 		if len(o.Metadata) > s.c.opts.MaxMetadataBytes {
 			codes[i] = kerr.OffsetMetadataTooLarge.Code
 			continue
@@ -119,10 +128,23 @@ type Fetched struct {
 	Code int16
 }
 
-// Fetch handles OffsetFetch; nil partitions mean all that the group has. With stable, offsets that a transaction is about
-// to change are answered with UNSTABLE_OFFSET_COMMIT.
-func (c *Coordinator) Fetch(group string, partitions []TopicPartition, stable bool, reply func(code int16, list []Fetched)) {
+// FetchRequest asks for a group's offsets.
+type FetchRequest struct {
+	Group       string
+	MemberID    string           // of the consumer protocol; "": nobody in particular
+	MemberEpoch int32            // its epoch, which must be the present one; -1 without a member
+	Partitions  []TopicPartition // nil: all that the group has
+	// Stable: offsets that a transaction is about to change are answered with UNSTABLE_OFFSET_COMMIT.
+	Stable bool
+}
+
+// Fetch handles OffsetFetch.
+func (c *Coordinator) Fetch(r FetchRequest, reply func(code int16, list []Fetched)) {
+	group, partitions, stable := r.Group, r.Partitions, r.Stable
 	c.on(group, func(s *shard, code int16) {
+		if code == 0 {
+			code = s.mayFetch(r)
+		}
 		if code != 0 {
 			reply(code, nil)
 			return
@@ -159,7 +181,7 @@ func (s *shard) expire(now time.Time) {
 		switch {
 		case len(gone) > 0:
 			s.tombstone(id, gone, func(int16) {})
-		case k.state == Empty && k.offsets.Blank() && len(k.pending) == 0 && now.Sub(k.stateSince) > s.c.opts.ExpiryInterval:
+		case k.idle() && k.offsets.Blank() && len(k.pending) == 0 && now.Sub(k.stateSince) > s.c.opts.ExpiryInterval:
 			s.forget(k, func(int16) {})
 		}
 	}
@@ -168,6 +190,10 @@ func (s *shard) expire(now time.Time) {
 // expired lists the offsets whose retention, which began at keep, is over. Those of a group with members age only
 // when no member reads their topic; when the last member has left, from then on.
 func (k *kept) expired(keep time.Time) []TopicPartition {
+	if k.consumer != nil {
+		subscribed := k.consumer.Subscribed()
+		return slices.DeleteFunc(k.offsets.Expired(keep.UnixMilli()), func(tp TopicPartition) bool { return subscribed[tp.Topic] })
+	}
 	switch {
 	case k.protocolType == "", k.state == Empty && k.stateSince.Before(keep):
 		return k.offsets.Expired(keep.UnixMilli())
@@ -202,6 +228,9 @@ func (s *shard) forget(k *kept, reply func(int16)) {
 	var records []journal.Record
 	for _, o := range k.offsets.Committed() {
 		records = append(records, journal.Record{Key: offsetKey(k.ID, o.TopicPartition)})
+	}
+	if k.consumer != nil {
+		records = append(records, k.consumer.Dissolve()...)
 	}
 	records = append(records, journal.Record{Key: groupKey(k.ID)})
 	k.Kill()

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker/group/consumer"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
@@ -31,10 +32,18 @@ type Options struct {
 	OffsetsRetention time.Duration
 	ExpiryInterval   time.Duration // between looks for expired offsets. Default 10 min
 	RolloverBytes    int64         // see journal.Options
+	// Consumer limits groups of the consumer protocol, and Topics are those that they can read; nil: none.
+	Consumer consumer.Limits
+	Topics   func() *consumer.Topics
 }
 
 func (o Options) withDefaults() Options {
 	o.Limits = o.Limits.withDefaults()
+	o.Consumer = o.Consumer.WithDefaults()
+	if o.Topics == nil {
+		none := consumer.NewTopics(nil)
+		o.Topics = func() *consumer.Topics { return none }
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -139,6 +148,9 @@ func (c *Coordinator) Join(group string, r JoinRequest, reply func(JoinResult)) 
 		if code == 0 && s.get(group) == nil && r.MemberID != "" {
 			code = kerr.UnknownMemberID.Code
 		}
+		if k := s.get(group); code == 0 && k != nil && k.consumer != nil {
+			code = s.makeClassic(k)
+		}
 		if code != 0 {
 			reply(JoinResult{Code: code, MemberID: r.MemberID, Generation: -1})
 			return
@@ -195,11 +207,17 @@ func (c *Coordinator) Leave(group string, list []Leaver, reply func(code int16, 
 				each[i] = kerr.UnknownMemberID.Code
 				continue
 			}
+			if k.consumer != nil {
+				each[i] = s.removeConsumer(k, l)
+				continue
+			}
 			each[i] = k.Leave(l.MemberID, l.InstanceID, s.j.Now())
 		}
-		if k != nil {
-			s.schedule(k)
+		if k == nil {
+			reply(0, each)
+			return
 		}
-		reply(0, each)
+		s.schedule(k)
+		s.settled(k, func(err error) { reply(Code(err), each) })
 	})
 }

@@ -69,7 +69,7 @@ type fetchResult struct {
 
 func fetch(c *Coordinator, id string, stable bool, list ...TopicPartition) fetchResult {
 	return ask(func(reply func(fetchResult)) {
-		c.Fetch(id, list, stable, func(code int16, list []Fetched) { reply(fetchResult{code, list}) })
+		c.Fetch(FetchRequest{Group: id, MemberEpoch: -1, Partitions: list, Stable: stable}, func(code int16, list []Fetched) { reply(fetchResult{code, list}) })
 	})
 }
 

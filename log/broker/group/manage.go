@@ -18,13 +18,16 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Describe handles DescribeGroups for one group; a group that is not known is Dead.
+// Describe handles DescribeGroups for one group; one that is not known, or no classic one, is Dead.
 func (c *Coordinator) Describe(group string, reply func(code int16, d Description)) {
 	c.on(group, func(s *shard, code int16) {
 		d := Description{Group: group, State: Dead}
 		if code == 0 {
 			if k := s.get(group); k != nil {
 				d = k.Describe()
+				if k.consumer != nil {
+					d = Description{Group: group, State: Dead, Consumer: true}
+				}
 			}
 		}
 		reply(code, d)
@@ -33,8 +36,8 @@ func (c *Coordinator) Describe(group string, reply func(code int16, d Descriptio
 
 // Listed is a group in a list.
 type Listed struct {
-	Group, ProtocolType string
-	State               State
+	Group, ProtocolType, State string
+	Type                       string // classic or consumer
 }
 
 // List handles ListGroups. Partitions that this node does not coordinate are left out; while one is loading the code
@@ -43,7 +46,11 @@ func (c *Coordinator) List(reply func(code int16, list []Listed)) {
 	var list []Listed
 	c.each(func(s *shard) {
 		for id, k := range s.groups {
-			list = append(list, Listed{id, k.protocolType, k.state})
+			l := Listed{id, k.protocolType, k.stateName(), TypeClassic}
+			if k.consumer != nil {
+				l.ProtocolType, l.Type = consumerProtocol, TypeConsumer
+			}
+			list = append(list, l)
 		}
 	}, func(code int16) {
 		slices.SortFunc(list, func(a, b Listed) int { return strings.Compare(a.Group, b.Group) })
@@ -83,7 +90,7 @@ func (c *Coordinator) Delete(group string, reply func(code int16)) {
 		switch {
 		case k == nil:
 			reply(kerr.GroupIDNotFound.Code)
-		case k.state != Empty || len(k.offsets.pending) > 0: // a transaction that commits offsets uses it, too
+		case !k.idle() || len(k.offsets.pending) > 0: // a transaction that commits offsets uses it, too
 			reply(kerr.NonEmptyGroup.Code)
 		default:
 			s.forget(k, reply)
@@ -103,7 +110,7 @@ func (c *Coordinator) DeleteOffsets(group string, list []TopicPartition, reply f
 		}
 		k := s.get(group)
 		subscribed, known := k.subscribed()
-		if k.state != Empty && !known {
+		if !k.idle() && !known {
 			reply(kerr.NonEmptyGroup.Code, nil)
 			return
 		}
@@ -128,15 +135,17 @@ func (c *Coordinator) DeleteOffsets(group string, list []TopicPartition, reply f
 
 // subscribed are the topics that a consumer group's members read; known is false when their metadata
 // cannot tell.
-func (g *Group) subscribed() (topics map[string]bool, known bool) {
-	if len(g.members) == 0 {
+func (k *kept) subscribed() (topics map[string]bool, known bool) {
+	switch {
+	case k.consumer != nil:
+		return k.consumer.Subscribed(), true
+	case len(k.members) == 0:
 		return nil, true
-	}
-	if g.protocolType != "consumer" {
+	case k.protocolType != consumerProtocol:
 		return nil, false
 	}
 	topics = map[string]bool{}
-	for _, m := range g.members {
+	for _, m := range k.members {
 		for _, p := range m.protocols {
 			var meta kmsg.ConsumerMemberMetadata
 			if err := meta.ReadFrom(p.Metadata); err != nil {
@@ -174,7 +183,7 @@ type Lag struct {
 	Partition    int32
 	Committed    int64
 	Members      int
-	State        State
+	State        string
 }
 
 // Lags lists every committed offset of the groups that are coordinated here.
@@ -183,7 +192,7 @@ func (c *Coordinator) Lags(reply func([]Lag)) {
 	c.each(func(s *shard) {
 		for id, k := range s.groups {
 			for _, o := range k.offsets.Committed() {
-				list = append(list, Lag{id, o.Topic, o.Partition, o.Offset, len(k.members), k.state})
+				list = append(list, Lag{id, o.Topic, o.Partition, o.Offset, k.count(), k.stateName()})
 			}
 		}
 	}, func(int16) { reply(list) })

@@ -168,6 +168,7 @@ type Description struct {
 	Group, ProtocolType, Protocol string
 	State                         State
 	Members                       []MemberDescription
+	Consumer                      bool // it is known, but of the consumer protocol
 }
 
 // MemberDescription is one member of a Description.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rowtrail/rowtrail/log/broker/group/consumer"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
@@ -102,6 +103,8 @@ type entry struct {
 	commit   *Committed
 	// meta, nil for a tombstone, when it is a group's metadata.
 	meta *kmsg.GroupMetadataValue
+	// change when it is a record of a consumer group.
+	change *consumer.Change
 }
 
 // parse reads a record. What it does not know it refuses: skipping would lose state (invariant 7).
@@ -109,7 +112,12 @@ func parse(r journal.Record) (entry, error) {
 	if len(r.Key) < 2 {
 		return entry{}, errors.New("its key is shorter than a version")
 	}
-	switch version := int16(binary.BigEndian.Uint16(r.Key)); version {
+	version := int16(binary.BigEndian.Uint16(r.Key))
+	if consumer.IsKey(version) {
+		c, err := consumer.Parse(r)
+		return entry{group: c.Group, change: &c}, err
+	}
+	switch version {
 	case 0, 1:
 		var k kmsg.OffsetCommitKey
 		if err := k.ReadFrom(r.Key); err != nil {

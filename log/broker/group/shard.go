@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker/group/consumer"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
@@ -16,9 +17,12 @@ const maxGroupBytes = 16 << 20
 
 // kept is a group with its offsets.
 type kept struct {
-	*Group
-	offsets Offsets
-	queued  time.Time // the deadline that is in the shard's queue; zero: none
+	*Group // without members and not used while consumer is set
+	// consumer is the group when it is one of the consumer protocol; saving is the last write of it that is on its way.
+	consumer *consumer.Group
+	saving   *saving
+	offsets  Offsets
+	queued   time.Time // the deadline that is in the shard's queue; zero: none
 	// last is the metadata as it was last written; no key: never. What a rollover copies is this, not
 	// the state in the middle of a rebalance.
 	last journal.Record
@@ -82,6 +86,8 @@ func (s *shard) applyEntry(e entry, b journal.Batch, r journal.Record) error {
 		s.make(e.group).offsets.Commit(e.tp, *e.commit)
 	case e.isOffset:
 		s.make(e.group).offsets.Delete(e.tp)
+	case e.change != nil:
+		s.applyChange(*e.change)
 	case e.meta != nil:
 		k := s.make(e.group)
 		k.last = journal.Record{Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value)}
@@ -120,7 +126,13 @@ func (s *shard) end(pid int64, commit bool) {
 // Loaded starts the sessions of members that the log knows.
 func (s *shard) Loaded(now time.Time) {
 	for id, k := range s.groups {
-		if k.last.Key == nil && k.offsets.Blank() {
+		if k.consumer != nil {
+			k.consumer.Loaded(now)
+			if !k.consumer.Known() {
+				k.consumer = nil
+			}
+		}
+		if k.last.Key == nil && k.consumer == nil && k.offsets.Blank() {
 			delete(s.groups, id)
 			continue
 		}
@@ -138,7 +150,7 @@ func (s *shard) Tick(now time.Time) time.Time {
 		d := heap.Pop(&s.queue).(deadline)
 		if k := s.groups[d.group]; k != nil && k.queued.Equal(d.at) {
 			k.queued = time.Time{}
-			k.Group.Tick(now)
+			s.tick(k, now)
 			s.schedule(k)
 		}
 	}
@@ -175,6 +187,9 @@ func (s *shard) State(yield func(journal.Record)) {
 		k := s.groups[id]
 		if k.last.Key != nil {
 			yield(k.last)
+		}
+		if k.consumer != nil {
+			k.consumer.Records(yield)
 		}
 		for _, o := range k.offsets.Committed() {
 			yield(offsetRecord(id, o))
