@@ -75,6 +75,14 @@ func (n *Node) CreatePartitions(ctx context.Context, name string, count int32) e
 	return n.reconcile(ctx)
 }
 
+// CheckPartitions reports what CreatePartitions would refuse now, and creates nothing.
+func (n *Node) CheckPartitions(name string, count int32) error {
+	n.log.mu.Lock()
+	defer n.log.mu.Unlock()
+	_, err := n.log.state.createPartitions(name, count, n.nodes())
+	return err
+}
+
 // SetTopicConfig sets keys; a nil value removes the key.
 func (n *Node) SetTopicConfig(ctx context.Context, name string, set map[string]*string) error {
 	err := n.ctl.propose(ctx, func(s *catalogState) ([]change, error) {

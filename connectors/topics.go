@@ -81,7 +81,7 @@ func (t *topics) ensure(ctx context.Context, name string, kind TopicKind) (int32
 	if kind != TopicData && n != 1 {
 		return 0, &Fault{
 			Problem: fmt.Sprintf("topic %s has %d partitions but needs exactly 1 to keep its order", name, n),
-			Remedy:  "choose another topic.prefix, or delete the topic (that resets the connector)",
+			Remedy:  "choose another topic.prefix, or delete the topic with `rowtrail topics delete` (that resets the connector)",
 		}
 	}
 	if err := t.readLimit(ctx, name); err != nil {

@@ -248,7 +248,7 @@ func (c *Config) slotFindings(in *inspection, add addFinding) {
 		case s.temporary:
 			add(connectors.LevelError, subject, "set slot.name to another name", "it is temporary")
 		case s.lost() != "":
-			add(connectors.LevelError, subject, drop+", then delete topic "+c.Prefix+".position to load again", "it is lost: %s", s.lost())
+			add(connectors.LevelError, subject, drop+", then delete topic "+c.Prefix+".position (`rowtrail topics delete`) to load again", "it is lost: %s", s.lost())
 		case c.Failover && in.version >= failoverVersion && !s.failover:
 			add(connectors.LevelWarning, subject, "ALTER_REPLICATION_SLOT "+quoteIdent(c.Slot)+" (FAILOVER true) on a connection with replication=database",
 				"slot.failover is set, but it exists and is not synchronized to standbys")

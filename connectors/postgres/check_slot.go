@@ -22,7 +22,7 @@ func (c *Config) checkSlot(ctx context.Context, conn *pgconn.PgConn, in *inspect
 	if s.active {
 		return c.checkReader(ctx, conn, s)
 	}
-	again := fmt.Sprintf("SELECT pg_drop_replication_slot(%s); if the connector has run before, delete topic %s.position too, and it loads its tables again", quoteLiteral(c.Slot), c.Prefix)
+	again := fmt.Sprintf("SELECT pg_drop_replication_slot(%s); if the connector has run before, delete topic %s.position (`rowtrail topics delete`) too, and it loads its tables again", quoteLiteral(c.Slot), c.Prefix)
 	bad := func(problem string) []connectors.Finding {
 		return []connectors.Finding{{Level: connectors.LevelError, Subject: "slot " + c.Slot, Problem: problem, Remedy: again}}
 	}

@@ -67,7 +67,7 @@ func (c *Config) describe(m relationMessage, now *table, facts map[typeRef]event
 		if !ok {
 			return nil, &connectors.Fault{
 				Problem: fmt.Sprintf("table %s: type %d of column %s no longer exists, so its values cannot be told", r.collection, col.typeOID, col.name),
-				Remedy:  "leave the column out with column.exclude.list, or load the table again (delete topic " + c.Prefix + ".position and drop slot " + c.Slot + ")",
+				Remedy:  "leave the column out with column.exclude.list, or load the table again (delete topic " + c.Prefix + ".position with `rowtrail topics delete`, and drop slot " + c.Slot + ")",
 			}
 		}
 		notNull := false

@@ -57,6 +57,12 @@ func TestTopicLifecycle(t *testing.T) {
 	if err != nil || cp["t"].Err != nil {
 		t.Fatalf("add partitions: %v, %+v", err, cp)
 	}
+	if cp, err := adm.ValidateCreatePartitions(ctx, 20_000, "t"); err != nil || !errors.Is(cp["t"].Err, kerr.InvalidPartitions) {
+		t.Errorf("validate too many partitions: %v, %+v", err, cp)
+	}
+	if cp, err := adm.ValidateCreatePartitions(ctx, 1, "t"); err != nil || cp["t"].Err != nil {
+		t.Errorf("validate one more partition: %v, %+v", err, cp)
+	}
 	if cp, _ := adm.CreatePartitions(ctx, -1, "t"); !errors.Is(cp["t"].Err, kerr.InvalidPartitions) {
 		t.Errorf("fewer partitions: %+v", cp)
 	}

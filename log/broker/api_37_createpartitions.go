@@ -45,7 +45,7 @@ func (b *Broker) createPartitions(ctx context.Context, rt *kmsg.CreatePartitions
 		}
 	}
 	if validateOnly {
-		return nil
+		return b.node.CheckPartitions(t.Name, rt.Count)
 	}
 	return b.node.CreatePartitions(ctx, t.Name, rt.Count)
 }

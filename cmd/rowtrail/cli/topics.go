@@ -30,30 +30,41 @@ func (a *app) topicsCommand() *cobra.Command {
 	var internal bool
 	c := &cobra.Command{
 		Use:   "topics [TOPIC]",
-		Short: "List topics, or describe one",
+		Short: "List topics, describe one, or create, alter and delete them",
 		Long: `List topics, or describe one. OFFSETS counts what the topic holds between its start and its end: records, and the markers of
 transactions, which take offsets too; what compaction has removed is counted as well.`,
 		Example: "  rowtrail topics\n  rowtrail topics shop.public.orders --output json",
 		Args:    args("[TOPIC]"),
-		RunE: func(cmd *cobra.Command, given []string) error {
-			return a.administer(cmd.Context(), func(ctx context.Context, adm *kadm.Client) error {
-				lines, err := topicLines(ctx, adm, given)
-				if err != nil {
-					return err
-				}
-				if len(given) == 1 {
-					return a.printTopic(ctx, adm, lines[0])
-				}
-				if !internal {
-					lines = slices.DeleteFunc(lines, func(l topicLine) bool { return l.Internal })
-				}
-				return a.printTopics(lines)
-			})
-		},
 	}
+	c.RunE = func(cmd *cobra.Command, given []string) error { return a.showTopics(cmd.Context(), given, internal) }
 	c.Flags().BoolVar(&internal, "internal", false, "list internal topics too")
 	a.serverFlag(c)
+	describe := &cobra.Command{
+		Use:     "describe TOPIC",
+		Short:   "Print a topic with its partitions and configuration (as `rowtrail topics TOPIC`)",
+		Example: "  rowtrail topics describe shop.public.orders",
+		Args:    args("TOPIC"),
+		RunE:    func(cmd *cobra.Command, given []string) error { return a.showTopics(cmd.Context(), given, true) },
+	}
+	a.serverFlag(describe)
+	c.AddCommand(describe, a.topicsCreateCommand(), a.topicsAlterCommand(), a.topicsDeleteCommand(), a.topicsDeleteRecordsCommand())
 	return c
+}
+
+func (a *app) showTopics(ctx context.Context, given []string, internal bool) error {
+	return a.administer(ctx, func(ctx context.Context, adm *kadm.Client) error {
+		lines, err := topicLines(ctx, adm, given)
+		if err != nil {
+			return err
+		}
+		if len(given) == 1 {
+			return a.printTopic(ctx, adm, lines[0])
+		}
+		if !internal {
+			lines = slices.DeleteFunc(lines, func(l topicLine) bool { return l.Internal })
+		}
+		return a.printTopics(lines)
+	})
 }
 
 func (a *app) printTopics(lines []topicLine) error {
