@@ -337,7 +337,7 @@ func TestPipelinedTransactions(t *testing.T) {
 	for i := range transactions {
 		for seq := range int32(batches) {
 			var b record.Builder
-			value := string(rune('a'+i)) + string(rune('a'+seq))
+			value := string(rune('a'+i)) + string('a'+seq)
 			want = append(want, value)
 			b.Append(time.Now().UnixMilli(), []byte("k"), []byte(value))
 			req := produceRequest("t", -1, b.Build(&record.Producer{ID: p.ID, Epoch: p.Epoch, BaseSequence: seq, Transactional: true}))
