@@ -106,13 +106,29 @@ func groupLines(ctx context.Context, adm *kadm.Client, names []string) ([]groupL
 	if len(names) == 0 {
 		return lines, nil
 	}
-	lags, err := adm.Lag(ctx, names...)
+	var classic, consumers []string
+	for _, name := range names {
+		if strings.EqualFold(listed[name].GroupType, "consumer") {
+			consumers = append(consumers, name)
+		} else {
+			classic = append(classic, name)
+		}
+	}
+	if len(classic) > 0 {
+		lags, err := adm.Lag(ctx, classic...)
+		if err != nil {
+			return nil, fmt.Errorf("read group lags: %w", err)
+		}
+		for _, g := range lags.Sorted() {
+			lines = append(lines, newGroupLine(g))
+		}
+	}
+	more, err := consumerLines(ctx, adm, consumers)
 	if err != nil {
-		return nil, fmt.Errorf("read group lags: %w", err)
+		return nil, err
 	}
-	for _, g := range lags.Sorted() {
-		lines = append(lines, newGroupLine(g))
-	}
+	lines = append(lines, more...)
+	slices.SortFunc(lines, func(a, b groupLine) int { return strings.Compare(a.Group, b.Group) })
 	return lines, nil
 }
 

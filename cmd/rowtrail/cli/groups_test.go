@@ -143,8 +143,13 @@ func TestGroupsResetRefuses(t *testing.T) {
 
 // A group with members is described with them; its offsets are not moved and it is not deleted before they are gone.
 func TestGroupsWithMembers(t *testing.T) {
+	t.Run("classic", func(t *testing.T) { groupsWithMembers(t) })
+	t.Run("consumer", func(t *testing.T) { groupsWithMembers(t, kgo.ServerSideBalancer(), kgo.Balancers(kgo.RangeBalancer())) })
+}
+
+func groupsWithMembers(t *testing.T, opts ...kgo.Opt) {
 	n, _ := groupNode(t)
-	member, err := kgo.NewClient(kgo.SeedBrokers(n.Kafka), kgo.ConsumerGroup("readers"), kgo.ConsumeTopics("orders"), kgo.ClientID("me"), kgo.DisableAutoCommit())
+	member, err := kgo.NewClient(append(opts, kgo.SeedBrokers(n.Kafka), kgo.ConsumerGroup("readers"), kgo.ConsumeTopics("orders"), kgo.ClientID("me"), kgo.DisableAutoCommit())...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +163,12 @@ func TestGroupsWithMembers(t *testing.T) {
 	_, out, _ := runCLI(t, "groups", "describe", "readers", "--server", n.Kafka, "-o", "json")
 	if err := json.Unmarshal([]byte(out), &line); err != nil {
 		t.Fatal(err)
+	}
+	if _, list, _ := runCLI(t, "groups", "--server", n.Kafka); !strings.HasSuffix(list, "readers  Stable  1        2           5    -\n") {
+		t.Errorf("list: %s", list)
+	}
+	if line.Offsets[0].Member != "me" || line.Offsets[0].Committed != 5 || line.Offsets[1].Committed != -1 || line.Offsets[1].Lag != 0 {
+		t.Errorf("offsets: %s", out)
 	}
 	if line.State != "Stable" || line.Members != 1 || line.Lag != 5 || len(line.Assigned) != 1 || line.Assigned[0].Client != "me" ||
 		line.Assigned[0].Host != "127.0.0.1" || fmt.Sprint(line.Assigned[0].Reads) != "map[orders:[0 1]]" {
