@@ -63,7 +63,11 @@ func (b *Broker) listOffset(topic string, rp *kmsg.ListOffsetsRequestTopicPartit
 	case ts == offsetEarliest, ts == offsetEarliestLocal:
 		sp.Offset, sp.LeaderEpoch = p.Marks().LogStart, epoch
 	case ts == offsetMaxTimestamp:
+		end := readable(p.Marks(), iso)
 		sp.Offset, sp.Timestamp, sp.LeaderEpoch, err = p.MaxTimestamp()
+		if sp.Offset >= end {
+			sp.Offset, sp.Timestamp, sp.LeaderEpoch = -1, -1, -1 // as Kafka does, and not the largest one below
+		}
 	case ts == offsetLatestTiered, ts == offsetEarliestUpload:
 	case ts < 0:
 		return kerr.InvalidRequest
