@@ -42,6 +42,9 @@ func (b *Broker) handleCreateTopics(ctx context.Context, r *request) (kmsg.Respo
 func (b *Broker) createTopic(ctx context.Context, rt *kmsg.CreateTopicsRequestTopic, validateOnly bool,
 	st *kmsg.CreateTopicsResponseTopic,
 ) error {
+	if b.node.Catalog().Topics[rt.Topic] != nil {
+		return cluster.ErrTopicExists // whatever else is wrong with the request
+	}
 	spec, err := b.topicSpec(rt)
 	if err != nil {
 		return err
