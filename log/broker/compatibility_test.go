@@ -62,6 +62,7 @@ it is told CONCURRENT_TRANSACTIONS, and an empty transaction may be committed as
 	for _, p := range topicconfig.All() {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.Name, p.Default, p.Doc)
 	}
+	b.WriteString(differencesTable())
 	const page = "../../docs/compatibility.md"
 	if *update {
 		if err := os.WriteFile(page, b.Bytes(), 0o644); err != nil {
