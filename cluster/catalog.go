@@ -42,22 +42,27 @@ type Placement struct {
 	Replicas []int32
 }
 
-// Catalog is an immutable snapshot of the cluster's topics.
+// Catalog is an immutable snapshot of the cluster's topics, credentials and quotas.
 type Catalog struct {
 	Version uint64
 	Topics  map[string]*Topic
 	ByID    map[[16]byte]*Topic
 	// Defaults are the topic properties that were set for the whole cluster; a topic's own win.
 	Defaults map[string]string
+	Scram    map[ScramID]ScramCredential
+	Quotas   Quotas
 }
 
 // change is one keyed record of the controller's log; a nil value deletes the key.
 type change struct{ key, value []byte }
 
-// recordKey is the JSON key of a record; Name is set for topics only.
+// recordKey is the JSON key of a record; Name is set for topics and credentials only, the rest as its type says.
 type recordKey struct {
-	Type string `json:"type"`
-	Name string `json:"name,omitempty"`
+	Type      string     `json:"type"`
+	Name      string     `json:"name,omitempty"`
+	Mechanism string     `json:"mechanism,omitempty"` // of a credential
+	User      *quotaName `json:"user,omitempty"`      // of a quota
+	Client    *quotaName `json:"client,omitempty"`    // of a quota
 }
 
 // Types of records. The last record of each key is the state, so the log may be compacted.
@@ -68,6 +73,9 @@ const (
 	recordProducers = "producers" // nextRecord: first producer id never used
 	recordEpochs    = "epochs"    // nextRecord: highest epoch of any deleted topic
 	recordDefaults  = "defaults"  // defaultsRecord
+	recordScram     = "scram"     // scramRecord: a user's credential
+	recordSalts     = "salts"     // saltsRecord
+	recordQuota     = "quota"     // quotaRecord: of a user, a client id or both
 )
 
 type clusterRecord struct {
@@ -108,10 +116,14 @@ type catalogState struct {
 	defaults     map[string]string // of topic properties, cluster-wide
 	// static is this node's defaults of topic properties: no part of the fold, only of what Settings say.
 	static map[string]string
+
+	securityState
 }
 
 func newCatalogState(static map[string]string) *catalogState {
-	return &catalogState{nextGroup: firstTopicGroup, topics: map[string]*Topic{}, folded: map[string]string{}, static: static}
+	return &catalogState{
+		nextGroup: firstTopicGroup, topics: map[string]*Topic{}, folded: map[string]string{}, static: static, securityState: newSecurityState(),
+	}
 }
 
 // apply folds one record. An unknown or unreadable record is an error: skipping it would lose what it says (invariant 7).
@@ -136,6 +148,12 @@ func (s *catalogState) apply(c change) error {
 		err = applyNext(c.value, &s.epochFloor)
 	case recordDefaults:
 		err = s.applyDefaults(c.value)
+	case recordScram:
+		err = s.applyScram(key, c.value)
+	case recordSalts:
+		err = s.applySalts(c.value)
+	case recordQuota:
+		err = s.applyQuota(key, c.value)
 	default:
 		err = fmt.Errorf("record type %q is not known; run the version that wrote it", key.Type)
 	}
@@ -214,6 +232,7 @@ func unmarshalStrict(data []byte, v any) error {
 // snapshot is the catalogue as readers see it. Topics are shared: they are never changed in place.
 func (s *catalogState) snapshot(version uint64) *Catalog {
 	c := &Catalog{Version: version, Topics: maps.Clone(s.topics), ByID: make(map[[16]byte]*Topic, len(s.topics)), Defaults: s.defaults}
+	c.Scram, c.Quotas = s.securityState.snapshot()
 	for _, t := range s.topics {
 		c.ByID[t.ID] = t
 	}

@@ -51,6 +51,7 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 		defaults := map[string]string{}
 		groups := map[log.GroupID]string{}
 		terms := map[string]uint64{} // highest epoch a name has had
+		users, quotas := map[ScramID]ScramCredential{}, Quotas{}
 		ids := byte(0)
 		commit := func(t *rapid.T, cs []change) {
 			for _, c := range cs {
@@ -165,7 +166,66 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 				}
 				commit(t, cs)
 			},
+			"credential": func(t *rapid.T) {
+				id := ScramID{rapid.SampledFrom([]string{"", "u", "v"}).Draw(t, "user"), rapid.SampledFrom([]string{"m", "n"}).Draw(t, "mechanism")}
+				var c *ScramCredential
+				if rapid.Bool().Draw(t, "set") {
+					c = &ScramCredential{Iterations: rapid.IntRange(1, 9).Draw(t, "iterations"), Salt: []byte("s"), StoredKey: []byte{0xff}, ServerKey: []byte("k")}
+				}
+				cs, err := live.alterScram(id, c)
+				_, exists := users[id]
+				if valid := id.User != "" && (c != nil || exists); (err == nil) != valid {
+					t.Fatalf("credential %v: %v", id, err)
+				}
+				if err != nil {
+					return
+				}
+				commit(t, cs)
+				if c == nil {
+					delete(users, id)
+				} else {
+					users[id] = *c
+				}
+			},
+			"quota": func(t *rapid.T) {
+				half := func(what string) QuotaName {
+					return rapid.SampledFrom([]QuotaName{{}, {Is: QuotaDefault}, {QuotaNamed, ""}, {QuotaNamed, "x"}}).Draw(t, what)
+				}
+				e := QuotaEntity{User: half("user"), Client: half("client")}
+				name := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")
+				var value *float64
+				if rapid.Bool().Draw(t, "set") {
+					v := float64(rapid.IntRange(0, 3).Draw(t, "value"))
+					value = &v
+				}
+				cs, err := live.alterQuota(e, map[string]*float64{name: value})
+				if valid := e != (QuotaEntity{}) && (value == nil || *value > 0); (err == nil) != valid {
+					t.Fatalf("quota of %v: %v: %v", e, value, err)
+				}
+				if err != nil {
+					return
+				}
+				commit(t, cs)
+				values := maps.Clone(quotas[e])
+				if value == nil {
+					delete(values, name)
+				} else {
+					if values == nil {
+						values = map[string]float64{}
+					}
+					values[name] = *value
+				}
+				if quotas[e] = values; len(values) == 0 {
+					delete(quotas, e)
+				}
+			},
 			"": func(t *rapid.T) {
+				if d := cmp.Diff(users, live.scram, cmpopts.EquateEmpty()); d != "" {
+					t.Fatalf("credentials (-want +have):\n%s", d)
+				}
+				if d := cmp.Diff(quotas, live.quotas, cmpopts.EquateEmpty()); d != "" {
+					t.Fatalf("quotas (-want +have):\n%s", d)
+				}
 				if !slices.Equal(slices.Sorted(maps.Keys(model)), slices.Sorted(maps.Keys(live.topics))) {
 					t.Fatalf("topics %v, want %v", maps.Keys(live.topics), model)
 				}
@@ -192,7 +252,7 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 				}
 			},
 		})
-		opts := cmp.Options{cmp.AllowUnexported(catalogState{}, Topic{}), cmpopts.EquateEmpty()}
+		opts := cmp.Options{cmp.AllowUnexported(catalogState{}, securityState{}, Topic{}), cmpopts.EquateEmpty()}
 		if d := cmp.Diff(live, fold(t, written), opts); d != "" {
 			t.Fatalf("the log folds to something else (-live +folded):\n%s", d)
 		}
@@ -204,7 +264,11 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 
 func TestCatalogRefusesWhatItDoesNotKnow(t *testing.T) {
 	for _, c := range []change{
-		{[]byte(`{"type":"quota"}`), []byte(`{}`)},
+		{[]byte(`{"type":"acl"}`), []byte(`{}`)},
+		{[]byte(`{"type":"scram","name":"u","mechanism":"m"}`), []byte(`{"iterations":1,"salt":"?"}`)},
+		{[]byte(`{"type":"salts"}`), []byte(`{"key":"?"}`)},
+		{[]byte(`{"type":"salts"}`), nil},
+		{[]byte(`{"type":"quota","user":{"name":"u","ip":"x"}}`), []byte(`{"values":{}}`)},
 		{[]byte(`{"type":"topic","name":"t","zone":1}`), []byte(`{}`)},
 		{[]byte(`{"type":"topic","name":"t"}`), []byte(`{"id":"zz","partitions":[]}`)},
 		{[]byte(`{"type":"topic","name":"t"}`), []byte(`{"id":"00","future":1}`)},

@@ -9,6 +9,9 @@ var (
 	ErrInvalidTopic      = errors.New("invalid topic name")
 	ErrInvalidPartitions = errors.New("invalid number of partitions")
 	ErrInvalidConfig     = errors.New("invalid topic configuration")
+	ErrInvalidCredential = errors.New("unacceptable credential")
+	ErrUnknownUser       = errors.New("no such credential")
+	ErrInvalidQuota      = errors.New("invalid quota")
 	// ErrOverloaded: the append queue was full until the caller's context ended.
 	ErrOverloaded = errors.New("append queue is full")
 	// ErrNotController: this node does not lead the controller's group.

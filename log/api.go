@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/rowtrail/rowtrail/log/record"
 )
@@ -74,7 +75,8 @@ type Marks struct {
 	LogStart, LastStable, HighWatermark, End int64
 }
 
-// ReadResult holds whole stored batches; the first one contains the offset asked for.
+// ReadResult holds whole stored batches; the first one contains the offset asked for, or is the first behind it where compaction
+// has left a gap.
 type ReadResult struct {
 	Batches []byte
 	Aborted []AbortedTxn // ReadCommitted only, sorted by FirstOffset
@@ -109,6 +111,25 @@ var (
 	ErrUnavailable          = errors.New("raft entry is above the last index")
 )
 
+// Defaults of CompactionOptions.
+const (
+	DefaultCompactionInterval = 15 * time.Second
+	DefaultCompactionRate     = 64 << 20
+	DefaultCompactionShare    = 0.5
+)
+
+// CompactionOptions configure the Store's one cleaner. A zero value takes the default.
+type CompactionOptions struct {
+	// Interval is how often partitions are looked at for whether compaction is due; below 0: never, only Store.Compact does it.
+	Interval time.Duration
+	// BytesPerSecond bounds what is read for compaction.
+	BytesPerSecond int64
+	// CPUShare bounds the time that compaction works, as a share of one core's; at 1 and above it does not rest.
+	CPUShare float64
+	// Now is the clock that ages of records are measured with.
+	Now func() time.Time
+}
+
 // Options configure a Store.
 type Options struct {
 	Logger *slog.Logger
@@ -117,6 +138,8 @@ type Options struct {
 	MinFreeBytes int64
 	// OnFatal is called once when durability can no longer be promised (a failed sync); the node must stop.
 	OnFatal func(error)
+	// Compaction bounds what the compaction of all partitions takes.
+	Compaction CompactionOptions
 
 	// rewriting, when set, is called with the store right before Badger reads the newest version for a collection. It
 	// does so without a lock; a version that is one commit old makes it keep more, so only the race detector minds.

@@ -35,16 +35,19 @@ func (s *Store) markDue(p *Partition) {
 	s.mu.Unlock()
 }
 
-// addCheckpoint gathers p's fold, and its horizon when that has moved. The hard state goes along with its commit
+// addCheckpoint gathers p's fold, and its horizon and manifest when they have moved. The hard state goes along with its commit
 // index at what the fold has applied: without the checkpoint, that far the entries may be applied again on opening.
 func (c *commit) addCheckpoint(p *Partition) error {
 	p.mu.RLock()
 	fold := p.fold.encode()
-	var base []byte
+	var base, runs []byte
 	moved := p.retire.moved
 	if moved > 0 {
 		b := p.fold.base()
 		base = b.encode()
+		if p.runs.man.nextRun > 0 {
+			runs = p.runs.man.encode()
+		}
 	}
 	hard := p.hard
 	if v := c.views[p.id]; v != nil && v.hard != nil {
@@ -57,6 +60,7 @@ func (c *commit) addCheckpoint(p *Partition) error {
 	puts := []struct{ key, value []byte }{
 		{groupKey(spaceCheckpoint, p.id), fold},
 		{groupKey(spaceHorizon, p.id), base},
+		{groupKey(spaceManifest, p.id), runs},
 		{groupKey(spaceHardState, p.id), encodeHardState(hard)},
 	}
 	for _, x := range puts {
@@ -87,7 +91,7 @@ func (c *commit) addCheckpoint(p *Partition) error {
 }
 
 // checkpointCost is at least what addCheckpoint adds to a transaction.
-const checkpointCost = 3 * (groupKeyLen + entryOverhead + valueThreshold)
+const checkpointCost = 4 * (groupKeyLen + entryOverhead + valueThreshold)
 
 // checkpointAll writes the state of every open partition that moved. Called with commitMu held.
 func (s *Store) checkpointAll() error {

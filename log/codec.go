@@ -7,8 +7,12 @@ import (
 )
 
 // foldVersion is the version of an encoded fold, in checkpoints and horizons. Another version in a checkpoint means that
-// it is rebuilt; in a horizon it cannot be, so a new version has to read the old one.
-const foldVersion = 1
+// it is rebuilt; in a horizon it cannot be, so a new version has to read the old one. Version 1 has no runs: what is
+// stored starts at the tail.
+const (
+	foldVersion        = 2
+	foldVersionNoStart = 1
+)
 
 // castagnoli is the checksum's polynomial table.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -17,7 +21,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (s *fold) encode() []byte {
 	e := encoder{[]byte{foldVersion}}
 	e.u(s.horizon.first, s.horizon.prevTerm)
-	e.i(s.horizon.base, s.horizon.logStart)
+	e.i(s.horizon.base, s.horizon.logStart, s.horizon.start)
 	e.u(s.applied)
 	e.i(s.hwm, s.bytes)
 	e.u(uint64(len(s.epochs)))
@@ -65,11 +69,15 @@ func decodeFold(b []byte) (fold, error) {
 	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(b[len(body):]) {
 		return s, fmt.Errorf("%w: a fold's checksum is wrong", ErrFormat)
 	}
-	if body[0] != foldVersion {
+	if body[0] != foldVersion && body[0] != foldVersionNoStart {
 		return s, fmt.Errorf("%w: a fold of version %d, this release reads %d", ErrFormat, body[0], foldVersion)
 	}
 	d := decoder{b: body[1:]}
 	s.horizon = horizon{first: d.u(), prevTerm: d.u(), base: d.i(), logStart: d.i()}
+	s.horizon.start = s.horizon.base
+	if body[0] != foldVersionNoStart {
+		s.horizon.start = d.i()
+	}
 	s.applied, s.hwm, s.bytes = d.u(), d.i(), d.i()
 	for range d.count() {
 		s.epochs = append(s.epochs, epochStart{term: d.u(), index: d.u(), offset: d.i()})

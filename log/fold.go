@@ -12,12 +12,16 @@ type epochStart struct {
 	offset int64
 }
 
-// horizon is where a partition's retained log starts.
+// horizon is where a partition's tail starts: the entries that are stored as Raft delivered them. Below it there are
+// runs, or nothing.
+//
+// Invariant: start <= base, start <= logStart, and start < base where there are runs.
 type horizon struct {
-	first    uint64 // index of the first retained entry
+	first    uint64 // index of the first entry of the tail
 	prevTerm uint64 // term of the entry before it
-	base     int64  // offset of the first retained entry
-	logStart int64  // first offset that readers may ask for; at or above base
+	base     int64  // offset of the first entry of the tail
+	logStart int64  // first offset that readers may ask for
+	start    int64  // first offset that is stored, in a run or in the tail
 }
 
 // fold is a partition's state as a pure function of its applied entries (invariant 8). It does no I/O.
@@ -25,7 +29,7 @@ type fold struct {
 	horizon   horizon
 	applied   uint64 // Invariant: horizon.first-1 <= applied
 	hwm       int64  // offset behind the last applied entry
-	bytes     int64  // of the applied batches that are retained
+	bytes     int64  // of the applied batches of the tail
 	epochs    []epochStart
 	producers producerTable
 	txns      txnIndex
@@ -95,20 +99,34 @@ func (s *fold) epochEnd(epoch int32) (int32, int64) {
 // epochOf is a term as the protocol's leader epoch.
 func epochOf(term uint64) int32 { return int32(min(term, math.MaxInt32)) }
 
-// trim makes h the start of the log; removed is the size of what goes, maxTs the largest timestamp that is left in
-// the first stretch of the index.
+// trim makes h the horizon; removed is the size of what leaves the tail, maxTs the largest timestamp that is left in
+// the first stretch of the index. Epochs and aborted transactions stay as long as something is stored of their offsets.
 func (s *fold) trim(h horizon, removed, maxTs int64) {
 	if h.first > s.horizon.first {
 		s.bytes -= removed
 		s.index.trim(h.first, h.base, maxTs)
-		s.txns.trim(h.base)
-		i := sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].index > h.first })
-		if i > 0 {
-			s.epochs = append(s.epochs[:0], s.epochs[i-1:]...)
-			s.epochs[0].index, s.epochs[0].offset = h.first, h.base
-		}
+	}
+	if h.start > s.horizon.start {
+		s.txns.trim(h.start)
+		s.trimEpochs(&h)
 	}
 	s.horizon = h
+}
+
+func (s *fold) trimEpochs(h *horizon) {
+	if h.start < h.base { // there are runs
+		n := 0
+		for n+1 < len(s.epochs) && s.epochs[n+1].offset <= h.start {
+			n++
+		}
+		s.epochs = append(s.epochs[:0], s.epochs[n:]...)
+		return
+	}
+	i := sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].index > h.first })
+	if i > 0 {
+		s.epochs = append(s.epochs[:0], s.epochs[i-1:]...)
+		s.epochs[0].index, s.epochs[0].offset = h.first, h.base
+	}
 }
 
 // base is the fold just below the horizon: what a rebuild from the retained entries has to start from.
@@ -118,6 +136,16 @@ func (s *fold) base() fold {
 	b.applied = s.horizon.first - 1
 	b.hwm = s.horizon.base
 	b.index.stride = s.index.stride
+	for _, e := range s.epochs {
+		if e.index < s.horizon.first {
+			b.epochs = append(b.epochs, e)
+		}
+	}
+	for _, a := range s.txns.aborted {
+		if a.LastOffset < s.horizon.base {
+			b.txns.addAborted(a.AbortedTxn)
+		}
+	}
 	for id, p := range s.producers {
 		if q, ok := p.below(s.horizon.base); ok {
 			b.producers[id] = &q

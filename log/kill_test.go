@@ -25,6 +25,9 @@ func runChild(dir string) {
 	if fill := os.Getenv(killFillEnv); fill != "" {
 		fillChild(dir, fill)
 	}
+	if os.Getenv(killCompactEnv) != "" {
+		compactChild(dir)
+	}
 	killChild(dir)
 }
 

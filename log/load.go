@@ -27,8 +27,11 @@ func (s *Store) load(id GroupID) (*Partition, error) {
 	if p.retire.to > 1 {
 		// A crash may have left entries below the horizon.
 		p.retire.from = 1
+	}
+	if p.retire.to > 1 || p.runs.sweep.pending() {
 		s.markDue(p)
 	}
+	p.runs.clean.opened = p.stored.next
 	return p, nil
 }
 
@@ -50,6 +53,9 @@ func (p *Partition) loadState(txn *badger.Txn) error {
 	if err != nil {
 		return fmt.Errorf("read horizon: %w", err)
 	}
+	if err := p.loadRuns(txn); err != nil {
+		return err
+	}
 	return viewValue(txn, groupKey(spaceCheckpoint, p.id), func(b []byte) error {
 		c, err := decodeFold(b)
 		if err != nil || c.horizon != p.fold.horizon {
@@ -68,6 +74,7 @@ func (p *Partition) loadTail(txn *badger.Txn) error {
 	for _, e := range p.fold.epochs {
 		p.stored.terms = append(p.stored.terms, termStart{term: e.term, index: e.index})
 	}
+	p.stored.trim(p.fold.horizon.first)
 	p.stored.last, p.stored.next = p.fold.applied, p.fold.hwm
 	p.staging = newStaging(p.fold.hwm)
 	it := newLogIterator(txn, p.id)

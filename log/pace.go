@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/dgraph-io/badger/v4"
 )
 
 // Garbage is what value-log files hold on disk beside the retained entries. A collection rewrites files that are at least
@@ -116,7 +118,8 @@ func (k *keeper) measure() {
 func (s *Store) liveBytes() (n int64) {
 	for _, p := range s.open() {
 		p.mu.RLock()
-		n += p.fold.bytes + int64(p.stored.last-p.fold.horizon.first+1)*valueOverhead + 2*p.checkpoint.size
+		n += p.bytesLocked() + p.runs.written + 2*p.checkpoint.size
+		n += (p.runs.man.batches() + int64(p.stored.last-p.fold.horizon.first+1)) * valueOverhead
 		p.mu.RUnlock()
 	}
 	return n
@@ -138,13 +141,29 @@ func (k *keeper) closedBytes() (n int64) {
 			if err := s.scanLog(id, 0, func(m *entryMeta) bool {
 				size += int64(m.size) + valueOverhead
 				return true
-			}); err != nil && !errors.Is(err, ErrClosed) {
+			}); err == nil {
+				size += s.runBytes(id)
+			} else if !errors.Is(err, ErrClosed) {
 				s.log.Warn("size of a closed group is not known", "group", id, "error", err)
 			}
 			k.closed[id] = size
 		}
 		n += size
 	}
+	return n
+}
+
+// runBytes is what the runs of a group that nobody has opened take. A manifest that cannot be read is an error of opening it.
+func (s *Store) runBytes(id GroupID) (n int64) {
+	_ = s.view(func(txn *badger.Txn) error {
+		return viewValue(txn, groupKey(spaceManifest, id), func(b []byte) error {
+			m, err := decodeManifest(b)
+			if err == nil {
+				n = m.bytes + m.batches()*valueOverhead
+			}
+			return err
+		})
+	})
 	return n
 }
 

@@ -21,6 +21,7 @@ type Partition struct {
 	fold    fold
 	staging staging
 	stored  storedLog
+	runs    runState
 	recent  recent
 	hints   readHints
 	changed chan struct{} // nil: nobody waits
@@ -292,6 +293,9 @@ func (p *Partition) wakeLocked() {
 func (p *Partition) SetConfig(c Config) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if c != p.cfg {
+		p.runs.clean.err, p.runs.clean.retryAt = nil, time.Time{}
+	}
 	p.cfg = c
 }
 

@@ -53,9 +53,26 @@ func (p *Partition) endLocked(iso Isolation, m *Marks) int64 {
 	return m.HighWatermark
 }
 
-// Read returns whole batches from the one that holds offset, up to maxBytes (but at least one batch
-// when minOne), below the isolation's end. At the end it returns no batches and no error.
+// Read returns whole batches from the one that holds offset on, or, where compaction has left a gap, from the next one on: up to
+// maxBytes (but at least one batch when minOne), below the isolation's end. At the end it returns no batches and no error.
 func (p *Partition) Read(offset int64, maxBytes int, minOne bool, iso Isolation) (ReadResult, error) {
+	for {
+		res, err := p.read(offset, maxBytes, minOne, iso)
+		if errors.Is(err, errSwapped) {
+			continue
+		}
+		if errors.Is(err, ErrCorrupt) {
+			p.damaged.Do(func() {
+				p.store.log.Error("stored records are damaged and are not served; restore the data directory from a backup, or "+
+					"have readers go on behind them", "group", p.id, "offset", offset, "error", err)
+			})
+		}
+		return res, err
+	}
+}
+
+// read is one attempt of Read.
+func (p *Partition) read(offset int64, maxBytes int, minOne bool, iso Isolation) (ReadResult, error) {
 	p.mu.RLock()
 	res := ReadResult{Marks: p.marksLocked()}
 	if p.closed {
@@ -71,6 +88,13 @@ func (p *Partition) Read(offset int64, maxBytes int, minOne bool, iso Isolation)
 		p.mu.RUnlock()
 		return res, nil
 	}
+	if offset < p.fold.horizon.base {
+		// What memory still holds of these offsets is not looked at: it has records that were compacted away, and what
+		// told the aborted ones of them may be gone.
+		man := p.runs.man
+		p.mu.RUnlock()
+		return res, p.readRuns(&res, man, offset, maxBytes, minOne, iso)
+	}
 	if i, ok := p.recent.find(offset); ok {
 		defer p.mu.RUnlock()
 		p.readRecent(&res, i, end, maxBytes, minOne, iso)
@@ -79,14 +103,7 @@ func (p *Partition) Read(offset int64, maxBytes int, minOne bool, iso Isolation)
 	lo, hi := p.fold.index.bracket(offset, p.fold.applied)
 	lo = max(lo, p.fold.horizon.first)
 	p.mu.RUnlock()
-	err := p.readStored(&res, offset, end, lo, hi, maxBytes, minOne, iso)
-	if errors.Is(err, ErrCorrupt) {
-		p.damaged.Do(func() {
-			p.store.log.Error("stored records are damaged and are not served; restore the data directory from a backup, or "+
-				"have readers go on behind them", "group", p.id, "offset", offset, "error", err)
-		})
-	}
-	return res, err
+	return res, p.readStored(&res, offset, end, lo, hi, maxBytes, minOne, iso)
 }
 
 // readRecent copies batches from memory, in one allocation.
@@ -155,8 +172,11 @@ func (p *Partition) readStored(
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if offset < p.fold.horizon.base {
-		// Retention passed by, and with it went what tells aborted from committed data.
+		// Retention or compaction passed by, and with it may have gone what tells aborted from committed data.
 		res.Batches, res.Marks = nil, p.marksLocked()
+		if offset >= res.Marks.LogStart {
+			return errSwapped
+		}
 		return fmt.Errorf("read %d: %w: the log starts at %d now", offset, ErrOffsetOutOfRange, res.Marks.LogStart)
 	}
 	if missing {

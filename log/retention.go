@@ -21,6 +21,7 @@ type retireState struct {
 	from, to uint64 // entries of [from, to) are to be deleted
 	moved    int64  // horizon moves that are not durable yet
 	doubtful bool   // entries were deleted since the last sweep
+	cut      int64  // bytes that left the tail since the partition was opened
 	front    frontBatch
 }
 
@@ -52,7 +53,7 @@ func (r *retention) expired(m *entryMeta, removed int64) bool {
 }
 
 // Retain deletes whole batches from the start by size, time or a DeleteRecords request, never above the
-// high watermark, never a batch of an open transaction and never the newest batch. It returns the new log start, which is
+// high watermark, never a batch of an open transaction and never the newest batch; of compacted history whole runs. It returns the new log start, which is
 // durable with the next Commit; the deletes follow in bounded portions. It also forgets producers that were idle for a day.
 func (p *Partition) Retain(now time.Time) int64 {
 	p.mu.Lock()
@@ -65,14 +66,22 @@ func (p *Partition) Retain(now time.Time) int64 {
 // outgrownLocked reports that Apply is to trim the partition by size.
 func (p *Partition) outgrownLocked() bool {
 	keep := p.cfg.RetentionBytes
-	return keep > 0 && p.fold.bytes-keep >= min(max(keep/growthShare, minGrowthSlack), maxGrowthSlack)
+	return keep > 0 && p.bytesLocked()-keep >= min(max(keep/growthShare, minGrowthSlack), maxGrowthSlack)
 }
 
 // retain goes by size, by DeleteRecords, and by time where r says so.
 func (p *Partition) retain(r retention) int64 {
 	p.mu.Lock()
-	r.bytes, r.keep = p.fold.bytes, p.cfg.RetentionBytes
+	r.bytes, r.keep = p.bytesLocked(), p.cfg.RetentionBytes
 	r.logStart, r.limit, r.hwm = p.fold.horizon.logStart, p.fold.lastStable(), p.fold.hwm
+	if len(p.runs.man.runs) > 0 && !p.closed {
+		r.bytes -= p.dropRunsLocked(&r)
+		r.logStart = p.fold.horizon.logStart
+		if len(p.runs.man.runs) > 0 {
+			p.mu.Unlock()
+			return r.logStart
+		}
+	}
 	h, applied, start := p.fold.horizon, p.fold.applied, r.logStart
 	known := p.retire.front.index == h.first
 	idle := p.closed || h.first > applied || known && !r.expired(&p.retire.front.meta, 0)
@@ -87,7 +96,7 @@ func (p *Partition) retain(r retention) int64 {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.fold.horizon.first == h.first {
+	if p.fold.horizon.first == h.first && p.fold.horizon.start == h.start {
 		p.cutLocked(cut, applied)
 	}
 	return p.fold.horizon.logStart
@@ -117,7 +126,7 @@ func (p *Partition) findCut(r *retention, h horizon, applied uint64) (cut, error
 			}
 			if n++; n <= retainEntries && r.expired(m, pending) {
 				pending += int64(m.size)
-				c.h.first, c.h.prevTerm, c.h.base = m.index+1, m.term, m.next()
+				c.h.first, c.h.prevTerm, c.h.base, c.h.start = m.index+1, m.term, m.next(), m.next()
 				c.removed = pending
 				return true
 			}
@@ -140,29 +149,32 @@ func (p *Partition) stretchEnd(index uint64) uint64 {
 	return p.fold.index.stretchEnd(index)
 }
 
-// cutLocked moves the horizon. scanned is the index up to which the cut knows timestamps.
-func (p *Partition) cutLocked(c cut, scanned uint64) {
+// cutLocked moves the horizon. scanned is the index up to which the cut knows timestamps. It reports false when what was applied
+// since is not in memory any more: then the cut has to be made anew.
+func (p *Partition) cutLocked(c cut, scanned uint64) bool {
 	if end := min(p.fold.index.stretchEnd(c.h.first)-1, p.fold.applied); end > scanned {
 		for i := scanned + 1; i <= end; i++ {
 			e := p.recent.at(i)
 			if e == nil {
-				return // the next call sees it
+				return false
 			}
 			c.maxTs = max(c.maxTs, e.meta.maxTs)
 		}
 	}
 	p.retire.front = c.front
 	if c.h.first == p.fold.horizon.first {
-		return
+		return true
 	}
 	c.h.logStart = max(c.h.logStart, p.fold.horizon.logStart)
 	p.fold.trim(c.h, c.removed, c.maxTs)
 	p.stored.trim(c.h.first)
 	p.retire.to = c.h.first
 	p.retire.moved++
+	p.retire.cut += c.removed
 	p.store.keeper.pace.retired.Add(c.removed)
 	p.store.markDue(p)
 	p.wakeLocked()
+	return true
 }
 
 // DeleteRecordsBefore moves the log start up to an offset, at most to the high watermark, and returns the log start.

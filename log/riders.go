@@ -10,6 +10,7 @@ type drop struct {
 	p      *Partition // nil when it was not open
 	marked bool       // the intent is durable, so a restart goes on
 	from   uint64     // entries below are deleted
+	run    uint64     // of runs below, when no entry is left, too
 	after  int64      // the round of the keeper from which on the last look is due; 0: still deleting
 }
 
@@ -32,10 +33,11 @@ func (s *Store) Drop(id GroupID) {
 		delete(s.due, d.p)
 	}
 	s.mu.Unlock()
+	s.cleaner.forget(id)
 	if d.p != nil {
 		d.p.mu.Lock()
 		d.p.closed = true
-		s.keeper.pace.retired.Add(d.p.fold.bytes)
+		s.keeper.pace.retired.Add(d.p.bytesLocked() + d.p.runs.written)
 		d.p.wakeLocked()
 		d.p.mu.Unlock()
 	}
@@ -121,6 +123,9 @@ func (c *commit) addRiders() error {
 		if err := c.addDeletes(p); err != nil {
 			return err
 		}
+		if err := c.addRunDeletes(p); err != nil {
+			return err
+		}
 	}
 	for id, d := range c.s.takeDrops() {
 		if err := c.addDrop(id, d); err != nil {
@@ -131,7 +136,7 @@ func (c *commit) addRiders() error {
 }
 
 func (c *commit) fits(cost int64) bool {
-	return c.size+cost < c.maxSize && c.count+3 < c.maxCount
+	return c.size+cost < c.maxSize && c.count+4 < c.maxCount
 }
 
 // takeDue picks partitions that wait for housekeeping. While too much lies behind checkpoints in all, the one with most
@@ -187,7 +192,7 @@ func (s *Store) takeDrops() map[GroupID]*drop {
 // sweepAfter is how many rounds of the keeper later a dropped group is looked at for the last time.
 const sweepAfter = 2
 
-// sweep makes the next commits look again for entries below the horizons. Badger's garbage collection writes again
+// sweep makes the next commits look again for entries below the horizons and for runs without a name. Badger's garbage collection writes again
 // what a compaction has not dropped yet, deletes or not; a delete that is older than the rewritten value may then be
 // dropped before they meet, and the entry is back. Nothing reads it, but it takes space.
 func (s *Store) sweep() {
@@ -196,6 +201,10 @@ func (s *Store) sweep() {
 		again := p.retire.doubtful && p.retire.from == p.retire.to
 		if again {
 			p.retire.from, p.retire.doubtful = 1, false
+		}
+		if x := &p.runs.sweep; x.doubtful && !x.pending() {
+			x.ask()
+			x.doubtful, again = false, true
 		}
 		p.mu.Unlock()
 		if again {
@@ -259,7 +268,7 @@ func (c *commit) deleteRange(id GroupID, from, to uint64) (done uint64, freed in
 
 // addDrop gathers a portion of a dropped group's keys: first the intent together with all that is not an entry.
 func (c *commit) addDrop(id GroupID, d *drop) error {
-	if !c.fits(4 * (groupKeyLen + entryOverhead)) {
+	if !c.fits(5 * (groupKeyLen + entryOverhead)) {
 		return nil
 	}
 	if d.p != nil {
@@ -271,7 +280,7 @@ func (c *commit) addDrop(id GroupID, d *drop) error {
 		if err := c.set(groupKey(spaceDrop, id), nil); err != nil {
 			return err
 		}
-		for _, space := range []byte{spaceHardState, spaceHorizon, spaceCheckpoint} {
+		for _, space := range []byte{spaceHardState, spaceHorizon, spaceCheckpoint, spaceManifest} {
 			if err := c.delete(groupKey(space, id)); err != nil {
 				return err
 			}
@@ -283,7 +292,15 @@ func (c *commit) addDrop(id GroupID, d *drop) error {
 	if err != nil {
 		return err
 	}
-	finished := look && done == all && freed == 0 && c.fits(groupKeyLen+entryOverhead)
+	run, ended := d.run, false
+	if done == all {
+		var more int64
+		if run, more, ended, err = c.deleteRuns(id, d.run, func(uint64) bool { return false }); err != nil {
+			return err
+		}
+		freed += more
+	}
+	finished := look && ended && freed == 0 && c.fits(groupKeyLen+entryOverhead)
 	if finished {
 		if err := c.delete(groupKey(spaceDrop, id)); err != nil {
 			return err
@@ -297,10 +314,10 @@ func (c *commit) addDrop(id GroupID, d *drop) error {
 		switch {
 		case finished:
 			delete(c.s.drops, id)
-		case done == all:
-			d.from, d.after = 0, c.s.keeper.round.Load()+sweepAfter
+		case ended:
+			d.from, d.run, d.after = 0, 0, c.s.keeper.round.Load()+sweepAfter
 		default:
-			d.from, d.after = done, 0
+			d.from, d.run, d.after = done, run, 0
 		}
 	})
 	return nil

@@ -98,5 +98,7 @@ func (p *Partition) ExpectFirst(producerID int64, epoch int16) {
 func (p *Partition) Bytes() int64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.fold.bytes
+	return p.bytesLocked()
 }
+
+func (p *Partition) bytesLocked() int64 { return p.runs.man.bytes + p.fold.bytes }

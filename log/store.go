@@ -32,6 +32,7 @@ type Store struct {
 	failed  atomic.Pointer[error]
 	readers *record.Pool
 	keeper  *keeper
+	cleaner *cleaner
 	stats   storeCounters
 	tail    atomic.Int64 // entries applied behind checkpoints, of all partitions
 
@@ -105,6 +106,8 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	s.keeper = newKeeper(s)
 	go s.keeper.run()
+	s.cleaner = newCleaner(s, opts.Compaction)
+	go s.cleaner.run()
 	return s, nil
 }
 
@@ -147,13 +150,14 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	s.mu.Unlock()
+	s.cleaner.stop()
 	s.keeper.stop()
+	err := s.cleaner.close()
 
 	s.commitMu.Lock()
 	defer s.commitMu.Unlock()
-	var err error
 	if s.failure() == nil && s.space.room(0) {
-		err = s.checkpointAll()
+		err = errors.Join(err, s.checkpointAll())
 	}
 	for _, p := range s.open() {
 		p.mu.Lock()
@@ -273,7 +277,7 @@ func (s *Store) findGroups() error {
 		opt.PrefetchValues = false
 		it := txn.NewIterator(opt)
 		defer it.Close()
-		for _, space := range []byte{spaceHardState, spaceHorizon, spaceCheckpoint, spaceLog, spaceDrop} {
+		for _, space := range []byte{spaceHardState, spaceHorizon, spaceCheckpoint, spaceManifest, spaceLog, spaceDrop} {
 			for it.Seek([]byte{space}); it.ValidForPrefix([]byte{space}); {
 				id, err := groupOfKey(it.Item().Key())
 				if err != nil {

@@ -88,3 +88,17 @@ func (t *txnIndex) trim(offset int64) {
 	n := sort.Search(len(t.aborted), func(i int) bool { return t.aborted[i].LastOffset >= offset })
 	t.aborted = slices.Delete(t.aborted, 0, n)
 }
+
+// forget removes the aborted transactions whose markers lie at these offsets, which rise.
+func (t *txnIndex) forget(markers []int64) {
+	if len(markers) == 0 {
+		return
+	}
+	kept := t.aborted
+	t.aborted = nil
+	for i := range kept {
+		if _, gone := slices.BinarySearch(markers, kept[i].LastOffset); !gone {
+			t.addAborted(kept[i].AbortedTxn)
+		}
+	}
+}

@@ -204,7 +204,8 @@ func (s *Store) checkFile(fid uint32) error {
 	})
 }
 
-// retained reports that a record of the value log is still needed: its key's newest version, and not below a horizon.
+// retained reports that a record of the value log is still needed: its key's newest version, and not below a horizon nor in a
+// run without a name.
 func (s *Store) retained(key []byte, version uint64) (bool, error) {
 	if m, err := parseLogKey(key); err == nil {
 		id, _ := groupOfKey(key)
@@ -212,6 +213,15 @@ func (s *Store) retained(key []byte, version uint64) (bool, error) {
 		x, dropped := s.partitions[id], s.drops[id] != nil
 		s.mu.Unlock()
 		if dropped || x != nil && x.p != nil && m.index < x.p.FirstIndex() {
+			return false, nil
+		}
+	}
+	if run, _, err := parseRunKey(key); err == nil {
+		id, _ := groupOfKey(key)
+		s.mu.Lock()
+		x, dropped := s.partitions[id], s.drops[id] != nil
+		s.mu.Unlock()
+		if dropped || x != nil && x.p != nil && !x.p.namesRun(run) {
 			return false, nil
 		}
 	}
@@ -225,4 +235,11 @@ func (s *Store) retained(key []byte, version uint64) (bool, error) {
 		return err
 	})
 	return needed, err
+}
+
+// namesRun reports that a run is part of the log or being written.
+func (p *Partition) namesRun(id uint64) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return id >= p.runs.writing || p.runs.man.names(id)
 }

@@ -70,7 +70,7 @@ func javaSuites(root string) ([]Suite, error) {
 		{Name: "java/commands", Client: tools, Judges: "kafka-topics, kafka-configs, kafka-consumer-groups and others as a user runs them", Run: j.commands},
 	}
 	for i := range suites {
-		suites[i].Tools = javaTools()
+		suites[i].Tools, suites[i].Build = javaTools(), j.build
 	}
 	return suites, nil
 }
@@ -123,9 +123,6 @@ func (j *java) command(properties []string, class string, more ...string) []stri
 // tests runs JUnit classes against a node of their own.
 func (j *java) tests(classes ...string) func(context.Context, *Env, *Result) error {
 	return func(ctx context.Context, env *Env, r *Result) error {
-		if err := j.build(ctx, env); err != nil {
-			return err
-		}
 		node, err := env.Node(ctx, process.Config{})
 		if err != nil {
 			return err

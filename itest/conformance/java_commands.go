@@ -61,9 +61,6 @@ func commandSteps(dir string) []step {
 
 // commands runs Kafka's command-line tools one after the other, as an operator does.
 func (j *java) commands(ctx context.Context, env *Env, r *Result) error {
-	if err := j.build(ctx, env); err != nil {
-		return err
-	}
 	node, err := env.Node(ctx, process.Config{})
 	if err != nil {
 		return err

@@ -23,9 +23,6 @@ const (
 // copier runs TransactionalMessageCopier, which consumes, produces and commits offsets in one transaction and aborts some at
 // random. Killed and restarted, and the node too, it copies every record exactly once and in order.
 func (j *java) copier(ctx context.Context, env *Env, r *Result) error {
-	if err := j.build(ctx, env); err != nil {
-		return err
-	}
 	node, err := env.Node(ctx, process.Config{})
 	if err != nil {
 		return err

@@ -61,9 +61,6 @@ func (s *shopEvents) more(count int) []*kgo.Record {
 
 // streams runs the application over kills of its process and of the node, and compares every output with the plain computation.
 func (j *java) streams(ctx context.Context, env *Env, r *Result) error {
-	if err := j.build(ctx, env); err != nil {
-		return err
-	}
 	node, err := env.Node(ctx, process.Config{})
 	if err != nil {
 		return err

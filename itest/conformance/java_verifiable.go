@@ -55,9 +55,6 @@ func newVerifiableRun() *verifiableRun {
 // verifiable runs VerifiableProducer and VerifiableConsumer over kills of the node: what was acknowledged is read, where
 // the producer was told it is, in the order it was sent, once.
 func (j *java) verifiable(ctx context.Context, env *Env, r *Result) error {
-	if err := j.build(ctx, env); err != nil {
-		return err
-	}
 	node, err := env.Node(ctx, process.Config{})
 	if err != nil {
 		return err

@@ -79,13 +79,13 @@ func run(ctx context.Context, pattern, cache string, seed uint64, list, keep boo
 
 func runSuites(ctx context.Context, env *Env, suites []Suite, selected *regexp.Regexp) (failed int, err error) {
 	started := time.Now()
-	var passedTests, failedTests, unadvertised int
+	var ran, passedTests, failedTests, unadvertised int
 	var failures, absent []string
 	for _, s := range suites {
 		if !selected.MatchString(s.Name) {
 			continue
 		}
-		begun := time.Now()
+		ran++
 		result := env.runSuite(ctx, s)
 		passedTests += result.Passed
 		unadvertised += len(result.NotAdvertised)
@@ -99,12 +99,12 @@ func runSuites(ctx context.Context, env *Env, suites []Suite, selected *regexp.R
 			failures = append(failures, s.Name)
 			fmt.Printf("--- FAIL: %s\n%s\n%v\n", s.Name, result.Output, result.Err)
 		}
-		fmt.Printf("%-4s %-28s %-24s %4d tests %6.1fs\n", word, s.Name, s.Client, result.Passed+result.Failed, time.Since(begun).Seconds())
+		fmt.Printf("%-4s %-28s %-24s %4d tests %6.1fs\n", word, s.Name, s.Client, result.Passed+result.Failed, result.Took.Seconds())
 		if ctx.Err() != nil {
 			return len(failures), fmt.Errorf("interrupted: %w", ctx.Err())
 		}
 	}
-	if passedTests+failedTests == 0 {
+	if ran == 0 {
 		return 0, fmt.Errorf("no suite matches -run %q; -list prints their names", selected)
 	}
 	if len(absent) > 0 {

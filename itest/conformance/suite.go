@@ -14,8 +14,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// suiteTimeout ends a suite whose client waits for ever.
+// suiteTimeout ends a suite whose client waits for ever. Installing and building are not part of it.
 const suiteTimeout = 5 * time.Minute
+
+// prepareTimeout bounds the installation of tools and the build of a client: both fetch packages.
+const prepareTimeout = 15 * time.Minute
 
 // Suite is one judge.
 type Suite struct {
@@ -23,6 +26,7 @@ type Suite struct {
 	Client string // the client and its pinned version
 	Judges string // what it looks at, in a few words; docs/clients.md says the same
 	Tools  []Tool
+	Build  func(ctx context.Context, env *Env) error // makes the client, before the suite's time runs; may be nil
 	Run    func(ctx context.Context, env *Env, r *Result) error
 }
 
@@ -31,7 +35,8 @@ type Result struct {
 	Passed, Failed int
 	// NotAdvertised names tests of APIs that the broker does not advertise.
 	NotAdvertised []string
-	Output        string // shown when the suite failed
+	Output        string        // shown when the suite failed
+	Took          time.Duration // without installing and building
 	Err           error
 }
 
@@ -64,8 +69,6 @@ func allSuites(root string) ([]Suite, error) {
 }
 
 func (e *Env) runSuite(ctx context.Context, s Suite) *Result {
-	ctx, cancel := context.WithTimeout(ctx, suiteTimeout)
-	defer cancel()
 	r := &Result{}
 	own := *e
 	own.Dir = filepath.Join(e.Cache, "run", strings.ReplaceAll(s.Name, "/", "-"))
@@ -81,14 +84,32 @@ func (e *Env) runSuite(ctx context.Context, s Suite) *Result {
 	if r.Err = os.MkdirAll(own.Dir, 0o755); r.Err != nil {
 		return r
 	}
-	if r.Err = e.tools.need(ctx, s.Tools); r.Err != nil {
+	preparing := time.Now()
+	if r.Err = e.prepare(ctx, s); r.Err != nil {
 		return r
 	}
+	if took := time.Since(preparing); took > time.Second {
+		fmt.Printf("made what %s needs in %.1fs\n", s.Name, took.Seconds())
+	}
+	ctx, cancel := context.WithTimeout(ctx, suiteTimeout)
+	defer cancel()
+	begun := time.Now()
 	r.Err = s.Run(ctx, &own, r)
+	r.Took = time.Since(begun)
 	if r.Err == nil && r.Passed == 0 && len(r.NotAdvertised) == 0 {
 		r.Err = errors.New("the suite ran no test")
 	}
 	return r
+}
+
+// prepare installs what a suite needs and builds its client.
+func (e *Env) prepare(ctx context.Context, s Suite) error {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	if err := e.tools.need(ctx, s.Tools); err != nil || s.Build == nil {
+		return err
+	}
+	return s.Build(ctx, e)
 }
 
 // Node starts a node and waits until it is ready.

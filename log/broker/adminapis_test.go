@@ -186,6 +186,9 @@ func TestDescribeTopicPartitionsInPages(t *testing.T) {
 					if p.ErrorCode != 0 || p.LeaderID != 1 || p.LeaderEpoch < 1 || len(p.Replicas) != 1 || len(p.ISR) != 1 || rt.TopicID == zeroID {
 						t.Fatalf("%s: %+v", *rt.Topic, p)
 					}
+					if p.EligibleLeaderReplicas == nil || p.LastKnownELR == nil {
+						t.Fatalf("%s: null where Java's admin client needs a list: %+v", *rt.Topic, p)
+					}
 					out = append(out, fmt.Sprintf("%s-%d", *rt.Topic, p.Partition))
 				}
 			}

@@ -34,14 +34,14 @@ type fetchPart struct {
 // fetch is one Fetch request on its way.
 type fetch struct {
 	b        *Broker
-	limits   *listenerLimits
+	budget   budget
 	iso      log.Isolation
 	parts    []fetchPart
 	left     int   // bytes that the response may still take
 	found    int   // bytes of records in the response
 	more     int   // bytes, by estimate, that came since
 	settled  bool  // something must be told at once: an error, a divergence
-	reserved int64 // taken from limits.fetching, for release when the response is written
+	reserved int64 // taken from budget, for release when the response is written
 }
 
 // handleFetch reads from every partition asked for, waiting for new records when there are too few.
@@ -53,11 +53,17 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 		resp.ErrorCode = kerr.FetchSessionIDNotFound.Code
 		return resp, nil
 	}
-	f := &fetch{b: b, limits: r.limits, iso: isolation(req.IsolationLevel), left: int(b.opts.MaxFetchBytes)}
+	f := &fetch{
+		b: b, budget: r.fetches,
+		iso: isolation(req.IsolationLevel), left: int(b.opts.MaxFetchBytes),
+	}
+	if r.maxRecordBytes > 0 {
+		f.left = min(f.left, r.maxRecordBytes)
+	}
 	if req.MaxBytes >= 0 {
 		f.left = min(f.left, int(req.MaxBytes))
 	}
-	r.release = func() { f.limits.fetching.Release(f.reserved) }
+	r.release = func() { f.budget.release(f.reserved) }
 	// The channel comes before the look-ups: a change between the two must end the wait.
 	catalogChanged := b.node.CatalogChanged()
 	f.open(req, resp)
@@ -270,18 +276,18 @@ func (f *fetch) read(ctx context.Context, p *fetchPart) error {
 
 // reserve takes bytes for records (invariant 9). Only a response that is still empty waits for them.
 func (f *fetch) reserve(ctx context.Context, want int64) (int64, error) {
-	want = min(max(want, minFetchReserve), f.limits.maxFetch)
-	if f.limits.fetching.TryAcquire(want) {
+	want = min(max(want, minFetchReserve), f.budget.most)
+	if f.budget.tryAcquire(want) {
 		return want, nil
 	}
 	if f.found > 0 {
 		return 0, nil
 	}
 	want = min(want, minFetchReserve)
-	return want, f.limits.fetching.Acquire(ctx, want)
+	return want, f.budget.acquire(ctx, want)
 }
 
 func (f *fetch) giveBack(n int64) {
 	f.reserved -= n
-	f.limits.fetching.Release(n)
+	f.budget.release(n)
 }

@@ -80,6 +80,8 @@ func (b *Broker) describePartitions(t *cluster.Topic, from int32, limit int) (km
 		sp.ISR = inSync(sp.Replicas)
 		sp.LeaderID, sp.LeaderEpoch = b.leaderOf(t, p)
 		sp.ErrorCode = leaderError(sp.LeaderID)
+		// The protocol allows null here, Java's admin client does not.
+		sp.EligibleLeaderReplicas, sp.LastKnownELR = []int32{}, []int32{}
 		st.Partitions = append(st.Partitions, sp)
 	}
 	return st, p

@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log/broker/quota"
+	"github.com/rowtrail/rowtrail/log/broker/sasl"
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
@@ -35,14 +38,20 @@ type Options struct {
 
 	Coordinators CoordinatorOptions
 
-	MaxConnections  int           // open network connections. Default 4096
-	MaxRequestBytes int32         // bytes of one Produce frame. Default 100 MiB; other requests: maxSmallRequestBytes
-	InFlightBytes   int64         // bytes of requests being handled, all network connections. Default 128 MiB
-	FetchBytes      int64         // bytes of fetched records on their way, all network connections; a response being written holds them twice. Default 128 MiB
-	MaxFetchBytes   int32         // bytes of one Fetch response. Default 55 MiB
-	IdleTimeout     time.Duration // a connection without a request is closed. Default 10 min
-	FrameTimeout    time.Duration // a begun frame or response must be through by then, and ...
-	MinTransferRate int64         // ... bytes per second on top. Defaults 30 s and 256 KiB/s
+	// TLS and SASL are of network connections; nil: none.
+	TLS  *tls.Config
+	SASL *SASLOptions
+
+	MaxConnections  int   // open network connections. Default 4096
+	MaxRequestBytes int32 // bytes of one Produce frame. Default 100 MiB; other requests: maxSmallRequestBytes
+	InFlightBytes   int64 // bytes of requests being handled, all network connections. Default 128 MiB, at least hostShare times MaxRequestBytes
+	FetchBytes      int64 // bytes of fetched records on their way, all network connections; a response being written holds them twice. Default 128 MiB
+	MaxFetchBytes   int32 // bytes of one Fetch response. Default 55 MiB
+	// MaxConnectionsPerIP bounds those from one address (of IPv6: one network of 64 bits). Default 2048.
+	MaxConnectionsPerIP int
+	IdleTimeout         time.Duration // a connection without a request is closed. Default 10 min
+	FrameTimeout        time.Duration // a begun frame or response must be through by then, and ...
+	MinTransferRate     int64         // ... bytes per second on top. Defaults 30 s and 256 KiB/s
 }
 
 func (o Options) withDefaults() Options {
@@ -53,6 +62,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.AdvertisedPort, 9092)
 	orDefault(&o.DefaultPartitions, 1)
 	orDefault(&o.MaxConnections, 4096)
+	orDefault(&o.MaxConnectionsPerIP, 2048)
 	orDefault(&o.MaxRequestBytes, 100<<20)
 	orDefault(&o.InFlightBytes, 128<<20)
 	orDefault(&o.FetchBytes, 128<<20)
@@ -79,6 +89,9 @@ type Broker struct {
 	coordinators // groups and txns
 
 	external, internal *listenerLimits
+	directory          *sasl.Directory // nil: nobody logs in
+	quotas             *quota.Buckets
+	tallies            tallies
 	buffers            sync.Pool    // *[]byte, for responses
 	readers            *record.Pool // for records of topics with rules for them
 	rewriters          *record.Rewriters
@@ -106,13 +119,16 @@ func New(opts Options) (*Broker, error) {
 	opts = opts.withDefaults()
 	b := &Broker{
 		opts: opts, node: opts.Node, logger: opts.Logger,
-		external:  newListenerLimits(opts.MaxConnections, max(opts.InFlightBytes, int64(opts.MaxRequestBytes)), opts.FetchBytes),
+		external: newListenerLimits(opts.MaxConnections, max(opts.InFlightBytes, hostShare*int64(opts.MaxRequestBytes)),
+			max(opts.FetchBytes, hostShare*minFetchReserve)),
 		internal:  newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes)), internalFetchBytes),
+		quotas:    quota.New(),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
 		readers:   record.NewPool(maxUnpacking, maxUnpackedBytes),
 		rewriters: record.NewRewriters(maxUnpacking, maxUnpackedBytes),
 	}
+	b.external.maxHost = int64(opts.MaxConnectionsPerIP)
 	for _, table := range [][]api{dataAPIs(), groupAPIs(), txnAPIs(), securityAPIs()} {
 		for i := range table {
 			a := &table[i]
@@ -123,6 +139,10 @@ func New(opts Options) (*Broker, error) {
 		}
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
+	if err := b.openDirectory(b.ctx); err != nil {
+		b.cancel()
+		return nil, fmt.Errorf("start authentication: %w", err)
+	}
 	if err := b.startCoordinators(b.ctx); err != nil {
 		b.cancel()
 		return nil, fmt.Errorf("start coordinators: %w", err)
@@ -159,7 +179,7 @@ func (b *Broker) Shutdown(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	for c := range b.conns {
-		_ = c.nc.Close()
+		_ = c.socket.Close() // TLS would wait to say good-bye
 	}
 	b.mu.Unlock()
 	select {
@@ -172,18 +192,3 @@ func (b *Broker) Shutdown(ctx context.Context) error {
 
 // cutTimeout is how long Shutdown waits for handlers once their connections are cut.
 const cutTimeout = 2 * time.Second
-
-// Stats are counts for metrics.
-type Stats struct {
-	Connections, InternalConnections int64 // open now
-	Requests                         int64 // since the start
-	BytesIn, BytesOut                int64 // of whole frames, since the start
-}
-
-// Stats returns counts for metrics.
-func (b *Broker) Stats() Stats {
-	return Stats{
-		Connections: b.external.conns.Load(), InternalConnections: b.internal.conns.Load(),
-		Requests: b.requests.Load(), BytesIn: b.bytesIn.Load(), BytesOut: b.bytesOut.Load(),
-	}
-}

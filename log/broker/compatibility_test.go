@@ -28,14 +28,19 @@ which versions, is in [clients.md](clients.md).
 | key | API | versions |
 | --- | --- | --- |
 `)
-	apis := slices.Concat(dataAPIs(), groupAPIs(), txnAPIs())
+	apis := slices.Concat(dataAPIs(), groupAPIs(), txnAPIs(), securityAPIs())
 	sort.Slice(apis, func(i, j int) bool { return apis[i].key < apis[j].key })
 	for _, a := range apis {
 		fmt.Fprintf(&b, "| %d | %s | %d-%d |\n", a.key, kmsg.NameForKey(a.key), a.min, a.max)
 	}
 	b.WriteString(`
 An API or version that is not in the table closes the connection with one line in the node's log; for ApiVersions the
-answer is error 35 with the supported range. Fetch sessions (KIP-227) are declined. There is no authentication: listen on loopback or a trusted network.
+answer is error 35 with the supported range. Fetch sessions (KIP-227) are declined.
+
+Clients log in by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512) and connect over TLS where the node's file says so
+([security.md](security.md)). There are no ACLs: requests about them are answered SECURITY_DISABLED, as by Kafka without an
+authorizer. Of client quotas producer_byte_rate, consumer_byte_rate and controller_mutation_rate are kept, for users and client ids;
+request_percentage, connection_creation_rate and quotas of an ip are refused by name.
 
 The finalized features are group.version 1 and transaction.version 2.
 

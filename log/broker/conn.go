@@ -3,19 +3,17 @@ package broker
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -33,12 +31,21 @@ const (
 type conn struct {
 	b        *Broker
 	nc       net.Conn
+	socket   net.Conn // below nc when that is TLS
 	br       *bufio.Reader
 	limits   *listenerLimits
-	share    int64 // bytes of limits.bytes that this connection may hold
-	inflight *semaphore.Weighted
+	share    int64 // bytes of all in flight that this connection may hold
+	inflight budget
+	fetches  budget
 	internal bool
 	host     string
+
+	session  session
+	admitted bool      // the reader may take any frame: the log-in is over
+	loginBy  time.Time // no deadline is later; zero after the log-in
+	frameBy  time.Time // when the frame that is being read must be through
+
+	mutedUntil atomic.Int64 // Unix nanoseconds: no frame is read before
 
 	ctx      context.Context // ends when the client is gone or the broker stops
 	cancel   context.CancelFunc
@@ -51,15 +58,19 @@ type conn struct {
 	reason sync.Once        // one log line for each closed connection
 }
 
-func newConn(b *Broker, nc net.Conn, limits *listenerLimits, internal bool) *conn {
+func newConn(b *Broker, nc net.Conn, limits *listenerLimits, h *host, internal bool) *conn {
+	socket := nc
+	if b.opts.TLS != nil && !internal {
+		nc = tls.Server(socket, b.opts.TLS)
+	}
 	c := &conn{
-		b: b, nc: nc, limits: limits, internal: internal,
+		b: b, nc: nc, socket: socket, limits: limits, internal: internal,
 		br:     bufio.NewReaderSize(nc, connReadBuffer),
 		share:  max(int64(b.opts.MaxRequestBytes), limits.maxBytes/connShare),
 		host:   "in-process",
 		frames: make(chan frame, maxFramesAhead),
 	}
-	c.inflight = semaphore.NewWeighted(c.share)
+	c.inflight, c.fetches = limits.inFlight(c.share, h), limits.fetches(h)
 	if !internal {
 		if host, _, err := net.SplitHostPort(nc.RemoteAddr().String()); err == nil {
 			c.host = host
@@ -71,6 +82,12 @@ func newConn(b *Broker, nc net.Conn, limits *listenerLimits, internal bool) *con
 
 // run serves the connection until it ends.
 func (c *conn) run() {
+	if err := c.welcome(); err != nil {
+		c.cancel()
+		c.fail(err)
+		return
+	}
+	c.admitted = true
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -93,12 +110,17 @@ func (c *conn) drain() {
 // fail logs why a connection ends, once, and closes it. A client that hangs up between frames is no news.
 func (c *conn) fail(err error) {
 	c.reason.Do(func() {
-		level := c.b.logger.Warn
-		switch {
-		case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed),
-			errors.Is(err, errIdle), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
-			errors.Is(err, context.Canceled), errors.Is(err, os.ErrDeadlineExceeded) && c.draining.Load():
+		level, reason := c.b.logger.Warn, reasonOf(err, c.draining.Load())
+		switch reason {
+		case closedByClient:
+			if !errors.Is(err, io.ErrUnexpectedEOF) {
+				level = c.b.logger.Debug
+			}
+		case closedIdle, closedShutdown, closedExpired:
 			level = c.b.logger.Debug
+		}
+		if !c.internal {
+			c.b.tallies.closed[reason].Add(1)
 		}
 		level("closed connection", "client", c.nc.RemoteAddr().String(), "reason", err)
 	})
@@ -128,38 +150,39 @@ func (c *conn) waitIdle() {
 
 func (c *conn) waitFrame(size int) {
 	c.idleSet = time.Time{}
-	c.deadline(time.Now().Add(c.b.frameTime(size)))
+	c.frameBy = time.Now().Add(c.b.frameTime(size))
+	c.deadline(c.frameBy)
+}
+
+// waitPart sets the read deadline for a part of a large frame: one that stops coming must not hold its bytes for as long
+// as the whole may take.
+func (c *conn) waitPart(size int) {
+	if t := time.Now().Add(c.b.frameTime(size)); t.Before(c.frameBy) {
+		c.deadline(t)
+	} else {
+		c.deadline(c.frameBy)
+	}
 }
 
 func (c *conn) deadline(t time.Time) {
+	if !c.loginBy.IsZero() && t.After(c.loginBy) {
+		t = c.loginBy
+	}
 	_ = c.nc.SetReadDeadline(t)
 	if c.draining.Load() {
 		_ = c.nc.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
-// reserve takes bytes from the connection's and from everyone's share, waiting for them if it must (invariant 9).
+// reserve takes bytes from the connection's, its host's and everyone's share, waiting for them if it must (invariant 9).
 func (c *conn) reserve(n int64) (waited bool, err error) {
-	if !c.inflight.TryAcquire(n) {
-		waited = true
-		if err := c.inflight.Acquire(c.ctx, n); err != nil {
-			return waited, err
-		}
+	if c.inflight.tryAcquire(n) {
+		return false, nil
 	}
-	if !c.limits.bytes.TryAcquire(n) {
-		waited = true
-		if err := c.limits.bytes.Acquire(c.ctx, n); err != nil {
-			c.inflight.Release(n)
-			return waited, err
-		}
-	}
-	return waited, nil
+	return true, c.inflight.acquire(c.ctx, n)
 }
 
-func (c *conn) unreserve(n int64) {
-	c.limits.bytes.Release(n)
-	c.inflight.Release(n)
-}
+func (c *conn) unreserve(n int64) { c.inflight.release(n) }
 
 // process is the connection's processor. It handles every frame that was read whole, also after the
 // client hung up: with acks=0 a producer may well be gone before its records are appended.
@@ -197,7 +220,12 @@ func (c *conn) dispatch(f frame) error {
 	}
 	r := &request{
 		req: req, key: f.header.key, version: f.header.version, corr: f.header.corr,
-		clientID: clientID, host: c.host, internal: c.internal, limits: c.limits,
+		clientID: clientID, host: c.host, internal: c.internal, fetches: c.fetches,
+		principal: c.session.principal, session: &c.session,
+	}
+	if err := c.expired(r); err != nil {
+		c.unreserve(f.weight)
+		return err
 	}
 	if f.api.stage != nil {
 		return c.stage(f, r)
@@ -209,11 +237,22 @@ func (c *conn) dispatch(f frame) error {
 			r.release()
 		}
 	}()
-	resp, err := c.handle(f.api, r)
+	resp, err := c.throttled(f, r)
 	if err != nil || resp == nil {
 		return err
 	}
-	return c.write(f.header, resp)
+	if err := c.write(f.header, resp); err != nil {
+		return err
+	}
+	return r.hangUp
+}
+
+// expired ends a session that was not renewed in time (KIP-368).
+func (c *conn) expired(r *request) error {
+	if c.session.expires.IsZero() || r.key == keySASLHandshake || r.key == keySASLAuthenticate || time.Now().Before(c.session.expires) {
+		return nil
+	}
+	return errExpired
 }
 
 // handle calls a handler. A panic ends this connection and no other.

@@ -22,6 +22,8 @@ const (
 	// arrives, frameGrowth times as much at a time.
 	eagerFrameBytes = 1 << 20 // bytes
 	frameGrowth     = 8
+	// partBytes of a frame or a response must go through in the time that so much may take, beside the bound of the whole.
+	partBytes = 1 << 20
 	// produceBytesPerElement: a Produce frame with more topics and partitions than one per so many
 	// bytes carries no records worth the memory that decoding it takes.
 	produceBytesPerElement = 16
@@ -71,6 +73,9 @@ func (c *conn) readFrame() (frame, error) {
 	if err := c.b.checkSize(size); err != nil {
 		return frame{}, err
 	}
+	if err := c.waitMuted(); err != nil {
+		return frame{}, err
+	}
 	if c.br.Buffered() < int(size) {
 		c.waitFrame(int(size))
 	}
@@ -82,6 +87,9 @@ func (c *conn) readFrame() (frame, error) {
 	f.api, f.err = c.b.lookup(f.header)
 	if f.err != nil && (f.api == nil || f.header.key != keyAPIVersions) {
 		return frame{}, f.err
+	}
+	if err := c.mayPass(f.header, size); err != nil {
+		return frame{}, err
 	}
 	f.weight = int64(size)
 	if f.header.key != keyProduce {
@@ -99,11 +107,11 @@ func (c *conn) readFrame() (frame, error) {
 	if waited {
 		c.waitFrame(int(size)) // waiting for room was not the client's fault
 	}
-	eager := eagerFrameBytes
+	eager, part := eagerFrameBytes, c.waitPart
 	if c.internal {
-		eager = int(size)
+		eager, part = int(size), nil
 	}
-	if f.body, err = readBody(c.br, int(size)-headerBytes, eager); err == nil && f.header.key == keyProduce {
+	if f.body, err = readBody(c.br, int(size)-headerBytes, eager, part); err == nil && f.header.key == keyProduce {
 		err = checkProduceShape(f.header.version, f.body)
 	}
 	if err != nil {
@@ -115,14 +123,21 @@ func (c *conn) readFrame() (frame, error) {
 	return f, nil
 }
 
-// readBody reads n bytes, allocating a large body only as it arrives.
-func readBody(r io.Reader, n, eager int) ([]byte, error) {
+// readBody reads n bytes, allocating a large body only as it arrives. part is told of each part of it, unless it is one.
+func readBody(r io.Reader, n, eager int, part func(size int)) ([]byte, error) {
 	body := make([]byte, min(n, eager))
 	for at := 0; ; {
-		if _, err := io.ReadFull(r, body[at:]); err != nil {
-			return nil, err
+		for at < len(body) {
+			size := min(len(body)-at, partBytes)
+			if part != nil && n > partBytes {
+				part(size)
+			}
+			if _, err := io.ReadFull(r, body[at:at+size]); err != nil {
+				return nil, err
+			}
+			at += size
 		}
-		if at = len(body); at == n {
+		if at == n {
 			return body, nil
 		}
 		grown := make([]byte, min(n, at*frameGrowth))

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -22,23 +19,10 @@ const (
 	refusalLogGap = 10 * time.Second      // between log lines about refused connections
 )
 
-// listenerLimits are shared by all connections of one kind.
-type listenerLimits struct {
-	maxConns int64
-	conns    atomic.Int64
-	bytes    *semaphore.Weighted // bytes of requests being handled
-	maxBytes int64
-	fetching *semaphore.Weighted // bytes of fetched records on their way
-	maxFetch int64
-}
-
-func newListenerLimits(conns int, bytes, fetch int64) *listenerLimits {
-	return &listenerLimits{
-		maxConns: int64(conns),
-		bytes:    semaphore.NewWeighted(bytes), maxBytes: bytes,
-		fetching: semaphore.NewWeighted(fetch), maxFetch: fetch,
-	}
-}
+// keepAlive finds out that a client's machine is gone within about a minute.
+//
+//nolint:gochecknoglobals // immutable
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3}
 
 // Serve accepts connections until the listener fails or Shutdown; then it returns ErrClosed.
 func (b *Broker) Serve(l net.Listener) error {
@@ -74,8 +58,18 @@ func (b *Broker) Serve(l net.Listener) error {
 				return ErrClosed
 			}
 		}
+		if tcp, ok := nc.(interface {
+			SetKeepAliveConfig(net.KeepAliveConfig) error
+		}); ok {
+			if err := tcp.SetKeepAliveConfig(keepAlive); err != nil {
+				b.logger.Debug("connection without keep-alive", "error", err)
+			}
+		}
 		if err := b.start(nc, b.external, false); err != nil {
 			_ = nc.Close()
+			if r := (*refusedError)(nil); errors.As(err, &r) {
+				b.tallies.refused[r.reason].Add(1)
+			}
 			if errors.Is(err, ErrClosed) {
 				return ErrClosed
 			}
@@ -112,15 +106,15 @@ func (b *Broker) isClosed() bool {
 
 // start registers a connection and runs it in its own goroutines.
 func (b *Broker) start(nc net.Conn, limits *listenerLimits, internal bool) error {
-	if limits.conns.Add(1) > limits.maxConns {
-		limits.conns.Add(-1)
-		return fmt.Errorf("%d connections are open, the limit", limits.maxConns)
+	h, err := limits.enter(nc.RemoteAddr())
+	if err != nil {
+		return err
 	}
-	c := newConn(b, nc, limits, internal)
+	c := newConn(b, nc, limits, h, internal)
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
-		limits.conns.Add(-1)
+		limits.leave(h)
 		c.cancel()
 		return ErrClosed
 	}
@@ -130,7 +124,7 @@ func (b *Broker) start(nc net.Conn, limits *listenerLimits, internal bool) error
 	go func() {
 		defer b.wg.Done()
 		c.run()
-		limits.conns.Add(-1)
+		limits.leave(h)
 		b.mu.Lock()
 		delete(b.conns, c)
 		b.mu.Unlock()

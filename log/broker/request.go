@@ -17,9 +17,16 @@ type request struct {
 	clientID string // "" when the client sent none
 	host     string // client's address without port, as group members report it
 	internal bool   // came through Dialer: the internal principal
-	limits   *listenerLimits
+	fetches  budget // of fetched records
+
+	principal string // the user that logged in
+	session   *session
+
+	// maxRecordBytes bounds the records of a Fetch by what the client's quota leaves; 0: no such bound.
+	maxRecordBytes int
 
 	release func() // called, when set, once the response is written or given up
+	hangUp  error  // set by a handler to close the connection once the response is written
 }
 
 // errUnsupported: no such API key or version; Kafka closes the connection.

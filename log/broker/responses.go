@@ -12,9 +12,10 @@ const maxPooledResponse = 4 << 20 // bytes
 
 // stagedReply is the answer to a staged request, awaited in order.
 type stagedReply struct {
-	header header
-	weight int64
-	result <-chan stagedResult
+	header   header
+	weight   int64
+	throttle int32 // milliseconds, told in the response
+	result   <-chan stagedResult
 }
 
 type stagedResult struct {
@@ -31,7 +32,8 @@ func (c *conn) stage(f frame, r *request) (err error) {
 	}
 	result := make(chan stagedResult, 1)
 	c.behind.Add(1)
-	c.staged <- stagedReply{header: f.header, weight: f.weight, result: result}
+	throttle := c.mute(throttledProduce, c.charge(r, throttledProduce, float64(len(f.body))))
+	c.staged <- stagedReply{header: f.header, weight: f.weight, throttle: throttle, result: result}
 	done := func(resp kmsg.Response, err error) {
 		select {
 		case result <- stagedResult{resp, err}:
@@ -56,6 +58,9 @@ func (c *conn) answer(replies <-chan stagedReply) {
 		res := <-r.result
 		err := res.err
 		if err == nil && res.resp != nil && !broken {
+			if set, ok := res.resp.(kmsg.SetThrottleResponse); ok && r.throttle > 0 {
+				set.SetThrottle(r.throttle)
+			}
 			err = c.write(r.header, res.resp)
 		}
 		if err != nil && !broken {
@@ -74,14 +79,30 @@ func (c *conn) write(h header, resp kmsg.Response) error {
 		bp = new([]byte)
 	}
 	buf := appendResponse((*bp)[:0], h, resp)
-	_ = c.nc.SetWriteDeadline(time.Now().Add(c.b.frameTime(len(buf))))
-	n, err := c.nc.Write(buf)
-	c.b.bytesOut.Add(int64(n))
+	err := c.send(buf)
 	if cap(buf) <= maxPooledResponse {
 		*bp = buf
 		c.b.buffers.Put(bp)
 	}
 	return err
+}
+
+// send writes buf. Each part of it, and the whole, must get through in time.
+func (c *conn) send(buf []byte) error {
+	whole := time.Now().Add(c.b.frameTime(len(buf)))
+	for {
+		part := buf[:min(len(buf), partBytes)]
+		by := time.Now().Add(c.b.frameTime(len(part)))
+		if by.After(whole) {
+			by = whole
+		}
+		_ = c.nc.SetWriteDeadline(by)
+		n, err := c.nc.Write(part)
+		c.b.bytesOut.Add(int64(n))
+		if buf = buf[n:]; err != nil || len(buf) == 0 {
+			return err
+		}
+	}
 }
 
 // appendResponse appends a framed response. The header of ApiVersions has no tags in any version.

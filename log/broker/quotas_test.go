@@ -1,0 +1,265 @@
+package broker
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/rowtrail/rowtrail/log/broker/quota"
+)
+
+// setQuota changes one quota; value 0 removes it.
+func setQuota(t testing.TB, s *served, entity kadm.ClientQuotaEntity, name string, value float64) error {
+	t.Helper()
+	r, err := kadm.NewClient(s.client(t, true)).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{
+		Entity: entity, Ops: []kadm.AlterClientQuotaOp{{Key: name, Value: value, Remove: value == 0}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r[0].Err
+}
+
+func of(parts ...string) (e kadm.ClientQuotaEntity) {
+	for i := 0; i < len(parts); i += 2 {
+		c := kadm.ClientQuotaEntityComponent{Type: parts[i]}
+		if parts[i+1] != "*" {
+			c.Name = &parts[i+1]
+		}
+		e = append(e, c)
+	}
+	return e
+}
+
+func TestQuotaRequests(t *testing.T) {
+	s := serve(t)
+	for _, c := range []struct {
+		entity kadm.ClientQuotaEntity
+		name   string
+		value  float64
+		want   error
+	}{
+		{of("user", "alice"), quota.ProducerByteRate, 1024, nil},
+		{of("user", "alice", "client-id", "app"), quota.ConsumerByteRate, 2048, nil},
+		{of("user", "*"), quota.ProducerByteRate, 10, nil},
+		{of("client-id", "*"), quota.ControllerMutationRate, 2.5, nil},
+		{of("client-id", "gone"), quota.ProducerByteRate, 7, nil},
+		{of("client-id", "gone"), quota.ProducerByteRate, 0, nil},
+		{of("user", "alice"), quota.ProducerByteRate, -1, kerr.InvalidRequest},
+		{of("user", "alice"), quota.ProducerByteRate, 1.5, kerr.InvalidRequest},
+		{of("user", "alice"), "request_percentage", 50, kerr.UnsupportedVersion},
+		{of("user", "alice"), "bytes", 50, kerr.InvalidRequest},
+		{of("ip", "127.0.0.1"), "connection_creation_rate", 50, kerr.UnsupportedVersion},
+		{of("group", "g"), quota.ProducerByteRate, 50, kerr.InvalidRequest},
+		{of("user", "a", "user", "b"), quota.ProducerByteRate, 50, kerr.InvalidRequest},
+		{of(), quota.ProducerByteRate, 50, kerr.InvalidRequest},
+	} {
+		if err := setQuota(t, s, c.entity, c.name, c.value); !errors.Is(err, c.want) {
+			t.Errorf("%v %s=%v: %v", c.entity, c.name, c.value, err)
+		}
+	}
+	adm := kadm.NewClient(s.client(t, true))
+	exact := func(kind, name string) kadm.DescribeClientQuotaComponent {
+		return kadm.DescribeClientQuotaComponent{Type: kind, MatchType: kmsg.QuotasMatchTypeExact, MatchName: &name}
+	}
+	match := func(kind string, m kmsg.QuotasMatchType) kadm.DescribeClientQuotaComponent {
+		return kadm.DescribeClientQuotaComponent{Type: kind, MatchType: m}
+	}
+	for _, c := range []struct {
+		strict bool
+		filter []kadm.DescribeClientQuotaComponent
+		want   string
+	}{
+		{false, nil, "{user=<default>} producer_byte_rate=10 {user=alice} producer_byte_rate=1024 {user=alice, client-id=app} consumer_byte_rate=2048 {client-id=<default>} controller_mutation_rate=2.5"},
+		{false, []kadm.DescribeClientQuotaComponent{exact("user", "alice")}, "{user=alice} producer_byte_rate=1024 {user=alice, client-id=app} consumer_byte_rate=2048"},
+		{true, []kadm.DescribeClientQuotaComponent{exact("user", "alice")}, "{user=alice} producer_byte_rate=1024"},
+		{true, []kadm.DescribeClientQuotaComponent{match("user", kmsg.QuotasMatchTypeDefault)}, "{user=<default>} producer_byte_rate=10"},
+		{false, []kadm.DescribeClientQuotaComponent{match("client-id", kmsg.QuotasMatchTypeAny)}, "{user=alice, client-id=app} consumer_byte_rate=2048 {client-id=<default>} controller_mutation_rate=2.5"},
+		{false, []kadm.DescribeClientQuotaComponent{exact("user", "bob")}, ""},
+	} {
+		described, err := adm.DescribeClientQuotas(t.Context(), c.strict, c.filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, d := range described {
+			for _, v := range d.Values {
+				found[fmt.Sprintf("%s %s=%v", d.Entity, v.Key, v.Value)] = true
+			}
+		}
+		n := 0
+		for f := range found {
+			if bytes.Contains([]byte(c.want), []byte(f)) {
+				n++
+			} else {
+				t.Errorf("%v: %s is not wanted", c.filter, f)
+			}
+		}
+		if want := bytes.Count([]byte(c.want), []byte("{")); n != want {
+			t.Errorf("strict %t %v: %v, want %s", c.strict, c.filter, found, c.want)
+		}
+	}
+}
+
+// A producer over its quota is answered first, told how long to wait, and not heard before; another is not held up.
+func TestProducersAreThrottled(t *testing.T) {
+	s := serve(t)
+	create(t, s, "t", 1, nil)
+	const rate = 10_000
+	if err := setQuota(t, s, of("user", "ANONYMOUS", "client-id", "t"), quota.ProducerByteRate, rate); err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, s.addr)
+	produce := func(size int) (throttle time.Duration) {
+		c.Write(request1(1, produceRequest("t", -1, batchOf(string(make([]byte, size))))))
+		resp := kmsg.NewPtrProduceResponse()
+		resp.Version = 9
+		if err := resp.ReadFrom(readFramed(t, c)[5:]); err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
+			t.Fatalf("%+v, %v", resp, err)
+		}
+		return time.Duration(resp.ThrottleMillis) * time.Millisecond
+	}
+	window := rate * int(quota.Window/time.Second)
+	if w := produce(window - 1000); w != 0 {
+		t.Errorf("within the window: throttled %v", w)
+	}
+	start := time.Now()
+	throttle := produce(rate)
+	if answered := time.Since(start); throttle < 500*time.Millisecond || throttle > 1100*time.Millisecond || answered > throttle {
+		t.Errorf("beyond it: throttled %v, answered after %v", throttle, answered)
+	}
+	other := dial(t, s.addr)
+	other.Write(framed(append(rawHeader(18, 0, 1)[:8], 0, 1, 'o')))
+	readFramed(t, other)
+	if took := time.Since(start); took > throttle {
+		t.Errorf("another connection was answered after %v", took)
+	}
+	c.Write(request1(2, kmsg.NewPtrApiVersionsRequest()))
+	readFramed(t, c)
+	if took := time.Since(start); took < throttle {
+		t.Errorf("heard again after %v, throttled %v", took, throttle)
+	}
+	if got := s.Stats().Throttled[quota.ProducerByteRate]; got < 400*time.Millisecond {
+		t.Errorf("counted %v", got)
+	}
+	if err := setQuota(t, s, of("user", "ANONYMOUS", "client-id", "t"), quota.ProducerByteRate, 0); err != nil {
+		t.Fatal(err)
+	}
+	if w := produce(2 * window); w != 0 {
+		t.Errorf("without a quota: throttled %v", w)
+	}
+}
+
+// A muted connection goes with its client, and with the broker.
+func TestMutedConnectionsEnd(t *testing.T) {
+	s := serve(t)
+	create(t, s, "t", 1, nil)
+	if err := setQuota(t, s, of("client-id", "*"), quota.ProducerByteRate, 1); err != nil {
+		t.Fatal(err)
+	}
+	muted := func() {
+		c := dial(t, s.addr)
+		c.Write(request1(1, produceRequest("t", -1, batchOf(string(make([]byte, 1000))))))
+		readFramed(t, c)
+		c.Close()
+	}
+	muted()
+	waitFor(t, "the end of a muted connection", func() bool { return s.external.conns.Load() == 0 })
+	c := dial(t, s.addr)
+	c.Write(request1(1, produceRequest("t", -1, batchOf(string(make([]byte, 1000))))))
+	readFramed(t, c)
+	c.Write(request1(2, kmsg.NewPtrApiVersionsRequest())) // the reader waits with this in hand; serve's clean-up must end it
+}
+
+// What kgo consumes stays within the quota, and all of it arrives.
+func TestConsumersAreThrottled(t *testing.T) {
+	s := serve(t)
+	create(t, s, "t", 1, nil)
+	p := s.client(t, true, kgo.DefaultProduceTopic("t"), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	const records, size = 150, 10_000
+	for i := range records {
+		if err := p.ProduceSync(t.Context(), &kgo.Record{Value: bytes.Repeat([]byte{byte(i)}, size)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const rate = 100_000 // the window gives two thirds of it at once
+	if err := setQuota(t, s, of("client-id", "slow"), quota.ConsumerByteRate, rate); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	quick := s.client(t, false, kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.ClientID("quick"))
+	consume(t, quick, records)
+	unbound := time.Since(start)
+	start = time.Now()
+	slow := s.client(t, false, kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.ClientID("slow"), kgo.FetchMaxBytes(200_000))
+	for i, r := range consume(t, slow, records) {
+		if r.Value[0] != byte(i) {
+			t.Fatalf("record %d is %d", i, r.Value[0])
+		}
+	}
+	// The last response may be larger than what is left.
+	least := time.Duration(float64(records*size-200_000)/rate*float64(time.Second)) - quota.Window
+	if took := time.Since(start); took < least || unbound > least {
+		t.Errorf("read within %v, want at least %v; without a quota %v", took, least, unbound)
+	}
+	if got := s.Stats().Throttled[quota.ConsumerByteRate]; got == 0 {
+		t.Error("nothing is counted")
+	}
+}
+
+// KIP-599: new clients are told, old ones wait.
+func TestMutationsAreThrottled(t *testing.T) {
+	s := serve(t)
+	if err := setQuota(t, s, of("client-id", "*"), quota.ControllerMutationRate, 1); err != nil {
+		t.Fatal(err)
+	}
+	request := func(name string, partitions int32) (code int16, throttle int32) {
+		t.Helper()
+		req := kmsg.NewPtrCreateTopicsRequest()
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, partitions, -1
+		req.Topics = append(req.Topics, topic)
+		resp, err := req.RequestWith(t.Context(), s.client(t, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Topics[0].ErrorCode, resp.ThrottleMillis
+	}
+	if code, throttle := request("a", 12); code != 0 || throttle < 1000 || throttle > 2100 {
+		t.Errorf("12 at once: code %d, throttled %d ms", code, throttle)
+	}
+	if code, throttle := request("b", 1); code != kerr.ThrottlingQuotaExceeded.Code || throttle <= 0 {
+		t.Errorf("then: code %d, throttled %d ms", code, throttle)
+	}
+	old := s.client(t, false, kgo.MaxVersions(kversion.V2_4_0()))
+	if r, err := kadm.NewClient(old).CreateTopic(t.Context(), 1, -1, nil, "c"); err != nil || r.Err != nil {
+		t.Errorf("an old client: %v, %v", r, err)
+	}
+	if err := kmsgDelete(t, s, "a"); !errors.Is(err, kerr.ThrottlingQuotaExceeded) {
+		t.Errorf("delete: %v", err)
+	}
+	if _, ok := s.node.Catalog().Topics["a"]; !ok {
+		t.Error("deleted all the same")
+	}
+}
+
+func kmsgDelete(t *testing.T, s *served, name string) error {
+	t.Helper()
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	topic := kmsg.NewDeleteTopicsRequestTopic()
+	topic.Topic = &name
+	req.Topics, req.TopicNames = append(req.Topics, topic), []string{name}
+	resp, err := req.RequestWith(t.Context(), s.client(t, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+}

@@ -1,0 +1,231 @@
+package broker
+
+import (
+	"math"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/log/broker/quota"
+)
+
+// throttleKind is a client quota that is enforced.
+type throttleKind int
+
+const (
+	throttledProduce throttleKind = iota
+	throttledFetch
+	throttledMutation
+	throttleKinds
+)
+
+func (k throttleKind) String() string { return quota.Names()[k] }
+
+// The API keys that quotas look at.
+const (
+	keyFetch            = 1
+	keyCreateTopics     = 19
+	keyDeleteTopics     = 20
+	keyCreatePartitions = 37
+)
+
+// client is whose requests a connection carries, for quotas.
+func (r *request) client() quota.Client { return quota.Client{User: r.principal, ID: r.clientID} }
+
+// charge counts what a request took, and says how long its connection must wait for it. The internal principal has no quotas.
+func (c *conn) charge(r *request, kind throttleKind, n float64) time.Duration {
+	if c.internal || n == 0 {
+		return 0
+	}
+	return c.b.quotas.Charge(time.Now(), c.b.node.Catalog().Quotas, kind.String(), r.client(), n)
+}
+
+// allowance is how much of a quota is left, and how long to wait where that is nothing.
+func (c *conn) allowance(r *request, kind throttleKind) (float64, time.Duration) {
+	if c.internal {
+		return math.Inf(1), 0
+	}
+	return c.b.quotas.Allowance(time.Now(), c.b.node.Catalog().Quotas, kind.String(), r.client())
+}
+
+// mute stops reading from the connection for as long as its client was told to wait (KIP-219), but no longer than an idle
+// connection is kept; what is still owed then, the next request is charged for. It returns the milliseconds to tell.
+func (c *conn) mute(kind throttleKind, wait time.Duration) int32 {
+	if wait <= 0 {
+		return 0
+	}
+	millis := int32(min(wait.Milliseconds()+1, math.MaxInt32))
+	wait = min(wait, c.b.opts.IdleTimeout)
+	c.b.tallies.throttled[kind].Add(int64(wait))
+	for until := time.Now().Add(wait).UnixNano(); ; {
+		old := c.mutedUntil.Load()
+		if old >= until || c.mutedUntil.CompareAndSwap(old, until) {
+			return millis
+		}
+	}
+}
+
+// waitMuted waits until the connection is heard again. Nothing is held meanwhile but the connection.
+func (c *conn) waitMuted() error {
+	for {
+		left := time.Until(time.Unix(0, c.mutedUntil.Load()))
+		if left <= 0 {
+			return nil
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-c.ctx.Done():
+			timer.Stop()
+			return c.ctx.Err()
+		}
+	}
+}
+
+// throttled handles a request that quotas look at; what its client must wait for it is told in the response.
+func (c *conn) throttled(f frame, r *request) (kmsg.Response, error) {
+	switch r.key {
+	case keyFetch:
+		return c.throttledFetch(f, r)
+	case keyCreateTopics, keyDeleteTopics, keyCreatePartitions:
+		return c.throttledMutation(f, r)
+	}
+	return c.handle(f.api, r)
+}
+
+// throttledFetch answers a client that owes with an empty response, and bounds one that does not by what it may take.
+func (c *conn) throttledFetch(f frame, r *request) (kmsg.Response, error) {
+	allowed, wait := c.allowance(r, throttledFetch)
+	if wait > 0 {
+		resp := r.req.ResponseKind().(*kmsg.FetchResponse)
+		resp.ThrottleMillis = c.mute(throttledFetch, wait)
+		return resp, nil
+	}
+	r.maxRecordBytes = int(min(max(allowed, 1), math.MaxInt32)) // one batch goes out even so
+	resp, err := c.handle(f.api, r)
+	if fetched, ok := resp.(*kmsg.FetchResponse); ok {
+		n := 0
+		for i := range fetched.Topics {
+			for j := range fetched.Topics[i].Partitions {
+				n += len(fetched.Topics[i].Partitions[j].RecordBatches)
+			}
+		}
+		fetched.ThrottleMillis = c.mute(throttledFetch, c.charge(r, throttledFetch, float64(n)))
+	}
+	return resp, err
+}
+
+// throttledMutation refuses changes of partitions to a client that owes, where its version knows the error (KIP-599);
+// older ones wait for what they did.
+func (c *conn) throttledMutation(f frame, r *request) (kmsg.Response, error) {
+	_, wait := c.allowance(r, throttledMutation)
+	if wait > 0 {
+		if resp := refuseMutation(r.req); resp != nil {
+			resp.(kmsg.SetThrottleResponse).SetThrottle(c.mute(throttledMutation, wait))
+			return resp, nil
+		}
+	}
+	n := c.b.mutations(r.req)
+	resp, err := c.handle(f.api, r)
+	if err == nil && n > 0 {
+		if set, ok := resp.(kmsg.SetThrottleResponse); ok {
+			set.SetThrottle(c.mute(throttledMutation, c.charge(r, throttledMutation, float64(n))))
+		}
+	}
+	return resp, err
+}
+
+// mutations counts the partitions that a request creates or deletes.
+func (b *Broker) mutations(req kmsg.Request) (n int) {
+	topics := b.node.Catalog().Topics
+	switch req := req.(type) {
+	case *kmsg.CreateTopicsRequest:
+		if req.ValidateOnly {
+			return 0
+		}
+		for i := range req.Topics {
+			switch t := &req.Topics[i]; {
+			case len(t.ReplicaAssignment) > 0:
+				n += len(t.ReplicaAssignment)
+			case t.NumPartitions > 0:
+				n += int(t.NumPartitions)
+			default:
+				n += int(b.opts.DefaultPartitions)
+			}
+		}
+	case *kmsg.CreatePartitionsRequest:
+		if req.ValidateOnly {
+			return 0
+		}
+		for i := range req.Topics {
+			if t := topics[req.Topics[i].Topic]; t != nil {
+				n += max(int(req.Topics[i].Count)-len(t.Partitions), 0)
+			}
+		}
+	case *kmsg.DeleteTopicsRequest:
+		for _, name := range req.TopicNames {
+			if t := topics[name]; t != nil {
+				n += len(t.Partitions)
+			}
+		}
+		for i := range req.Topics {
+			t := b.node.Catalog().ByID[req.Topics[i].TopicID]
+			if req.Topics[i].Topic != nil {
+				t = topics[*req.Topics[i].Topic]
+			}
+			if t != nil {
+				n += len(t.Partitions)
+			}
+		}
+	}
+	return n
+}
+
+// refuseMutation answers every topic of a request with the quota's error; nil for versions that do not know it.
+func refuseMutation(req kmsg.Request) kmsg.Response {
+	code, text := kerr.ThrottlingQuotaExceeded.Code, kmsg.StringPtr("the client's controller_mutation_rate is used up; try again after throttle_time_ms")
+	switch req := req.(type) {
+	case *kmsg.CreateTopicsRequest:
+		if req.Version < 6 || req.ValidateOnly {
+			return nil
+		}
+		resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+		for i := range req.Topics {
+			t := kmsg.NewCreateTopicsResponseTopic()
+			t.Topic, t.ErrorCode, t.ErrorMessage = req.Topics[i].Topic, code, text
+			t.NumPartitions, t.ReplicationFactor = -1, -1
+			t.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
+			resp.Topics = append(resp.Topics, t)
+		}
+		return resp
+	case *kmsg.CreatePartitionsRequest:
+		if req.Version < 3 || req.ValidateOnly {
+			return nil
+		}
+		resp := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
+		for i := range req.Topics {
+			t := kmsg.NewCreatePartitionsResponseTopic()
+			t.Topic, t.ErrorCode, t.ErrorMessage = req.Topics[i].Topic, code, text
+			resp.Topics = append(resp.Topics, t)
+		}
+		return resp
+	case *kmsg.DeleteTopicsRequest:
+		if req.Version < 5 {
+			return nil
+		}
+		resp := req.ResponseKind().(*kmsg.DeleteTopicsResponse)
+		for _, name := range req.TopicNames {
+			t := kmsg.NewDeleteTopicsResponseTopic()
+			t.Topic, t.ErrorCode, t.ErrorMessage = kmsg.StringPtr(name), code, text
+			resp.Topics = append(resp.Topics, t)
+		}
+		for i := range req.Topics {
+			t := kmsg.NewDeleteTopicsResponseTopic()
+			t.Topic, t.TopicID, t.ErrorCode, t.ErrorMessage = req.Topics[i].Topic, req.Topics[i].TopicID, code, text
+			resp.Topics = append(resp.Topics, t)
+		}
+		return resp
+	}
+	return nil
+}

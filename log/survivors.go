@@ -1,0 +1,188 @@
+package log
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/rowtrail/rowtrail/log/record"
+)
+
+// forgetBytes bounds the keys of the tombstones that one round lets go; further ones stay until the next round.
+const forgetBytes = 16 << 20
+
+// forgotten are keys whose last record, a tombstone, goes with the swap. The key index hears of it after that.
+type forgotten struct {
+	keys []byte // one behind the other
+	ends []int
+	at   []int64
+}
+
+func (f *forgotten) add(key []byte, offset int64) bool {
+	if len(f.keys)+16*len(f.ends) > forgetBytes {
+		return false
+	}
+	f.keys = append(f.keys, key...)
+	f.ends = append(f.ends, len(f.keys))
+	f.at = append(f.at, offset)
+	return true
+}
+
+func (f *forgotten) each(do func(key []byte, offset int64) error) error {
+	from := 0
+	for i, end := range f.ends {
+		if err := do(f.keys[from:end], f.at[i]); err != nil {
+			return err
+		}
+		from = end
+	}
+	return nil
+}
+
+// survivors decides what a round keeps. It is given the batches below the cleanable end in offset order, each once, and
+// does no I/O but through latest. Invariant 10 rests on it.
+type survivors struct {
+	rewriter *record.Rewriter
+	// latest is the offset of the last committed record of a key; ok is false for a key that is not known.
+	latest func(key []byte) (offset int64, ok bool, err error)
+
+	logStart int64 // nothing that ends below is readable
+	end      int64 // the batch that ends here stays even when nothing is left in it, so that readers reach it
+	now      int64 // ms
+	expired  int64 // ms: what was first seen ready at or before goes
+
+	aborted map[int64][]AbortedTxn // by producer, by first offset
+	// holding has the producers of whose transaction something is left, and whose marker is still to come. It is bounded by the
+	// transactions that were open at one moment.
+	holding map[int64]struct{}
+
+	records int64 // records that went
+	forgot  forgotten
+	markers []int64 // offsets of the markers of aborted transactions that went, rising
+	buf     []byte
+}
+
+func newSurvivors(aborted []AbortedTxn) *survivors {
+	v := &survivors{
+		rewriter: record.NewRewriter(maxDecompressed),
+		aborted:  map[int64][]AbortedTxn{}, holding: map[int64]struct{}{},
+	}
+	for _, a := range aborted {
+		v.aborted[a.ProducerID] = append(v.aborted[a.ProducerID], a)
+	}
+	for _, list := range v.aborted {
+		slices.SortFunc(list, func(a, b AbortedTxn) int { return cmp.Compare(a.FirstOffset, b.FirstOffset) })
+	}
+	return v
+}
+
+// isAborted reports that a transactional batch is part of an aborted transaction.
+func (v *survivors) isAborted(h *record.Header) bool {
+	if !h.Transactional() || h.Control() {
+		return false
+	}
+	list := v.aborted[h.ProducerID]
+	i := sort.Search(len(list), func(i int) bool { return list[i].LastOffset >= h.BaseOffset })
+	return i < len(list) && list[i].FirstOffset <= h.BaseOffset
+}
+
+// verdict is what a round does with a batch.
+type verdict struct {
+	keep    bool
+	changed bool // not as it was stored: a run with such a batch is written anew
+	clean   int64
+	batch   []byte // valid until the next call of judge
+}
+
+// judge decides about the next batch. clean is when a round first saw it with something to be forgotten, or 0.
+func (v *survivors) judge(batch []byte, clean int64) (verdict, error) {
+	h, err := record.ParseHeader(batch)
+	if err != nil {
+		return verdict{}, err
+	}
+	switch {
+	case h.LastOffset() < v.logStart && h.LastOffset() != v.end:
+		v.records += int64(h.Count)
+		return verdict{changed: true}, nil
+	case h.Control():
+		return v.judgeMarker(&h, batch, clean), nil
+	}
+	return v.judgeData(&h, batch, clean)
+}
+
+// judgeMarker: a marker stays as long as a record of its transaction does, and then for as long as tombstones do. That of
+// an aborted transaction takes the transaction's entry with it, in the same swap.
+func (v *survivors) judgeMarker(h *record.Header, batch []byte, clean int64) verdict {
+	_, holding := v.holding[h.ProducerID]
+	delete(v.holding, h.ProducerID)
+	switch {
+	case holding:
+		return verdict{keep: true, batch: batch}
+	case clean == 0:
+		return verdict{keep: true, changed: true, clean: v.now, batch: batch}
+	case clean > v.expired || h.LastOffset() == v.end:
+		return verdict{keep: true, clean: clean, batch: batch}
+	}
+	list := v.aborted[h.ProducerID]
+	i := sort.Search(len(list), func(i int) bool { return list[i].LastOffset >= h.BaseOffset })
+	if i < len(list) && list[i].LastOffset == h.BaseOffset {
+		v.markers = append(v.markers, h.BaseOffset)
+	}
+	v.records += int64(h.Count)
+	return verdict{changed: true}
+}
+
+// judgeData: the last committed record of a key stays; if it is a tombstone, until it expires. A record without a key has no
+// successor and stays (invariant 7).
+func (v *survivors) judgeData(h *record.Header, batch []byte, clean int64) (verdict, error) {
+	var failed error
+	tombstones := 0
+	keep := v.keepRecord(clean, &tombstones, &failed)
+	if v.isAborted(h) {
+		keep = func(*record.Record) bool { return false }
+	}
+	out, kept, err := v.rewriter.Rewrite(v.buf[:0], batch, keep)
+	if err = cmp.Or(failed, err); err != nil {
+		return verdict{}, err
+	}
+	v.buf = out
+	v.records += int64(h.Count) - int64(kept)
+	if kept == 0 {
+		// Header-only batches go along when their run is written anew anyway.
+		return verdict{keep: h.LastOffset() == v.end, changed: h.Count > 0, batch: out}, nil
+	}
+	if h.Transactional() {
+		v.holding[h.ProducerID] = struct{}{}
+	}
+	x := verdict{keep: true, changed: int32(kept) != h.Count, batch: out}
+	if tombstones > 0 {
+		x.clean = clean
+		if clean == 0 {
+			x.clean, x.changed = v.now, true
+		}
+	}
+	return x, nil
+}
+
+func (v *survivors) keepRecord(clean int64, tombstones *int, failed *error) func(*record.Record) bool {
+	return func(r *record.Record) bool {
+		if *failed != nil || r.Key == nil {
+			return true
+		}
+		last, known, err := v.latest(r.Key)
+		switch {
+		case err != nil:
+			*failed = err
+			return true
+		case known && last > r.Offset:
+			return false
+		case r.Value != nil:
+			return true
+		case clean != 0 && clean <= v.expired && known && last == r.Offset && v.forgot.add(r.Key, r.Offset):
+			// Only if it is known to be the last: otherwise an older record of its key may still be there.
+			return false
+		}
+		*tombstones++
+		return true
+	}
+}
