@@ -261,7 +261,8 @@ func (c *Coordinator) ConsumerDescribe(group string, reply func(code int16, d co
 		case k == nil || k.consumer == nil:
 			reply(kerr.GroupIDNotFound.Code, consumer.Description{Group: group})
 		default:
-			reply(0, k.consumer.Describe())
+			d := k.consumer.Describe()
+			s.settled(k, func(err error) { reply(Code(err), d) })
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/rowtrail/rowtrail/log/broker/group/consumer"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/journal/journaltest"
 	"github.com/rowtrail/rowtrail/log/record"
@@ -486,6 +487,12 @@ func FuzzRecords(f *testing.F) {
 	r = g.record()
 	f.Add(r.Key, r.Value)
 	f.Add([]byte{0, 9}, []byte(nil))
+	consumers := consumer.New("g", &consumer.Limits{MaxMembers: 1})
+	join := joinAs("m", "a")
+	_, records := consumers.Heartbeat(&join, consumerTopics(), time.Unix(0, 0))
+	for _, r := range records {
+		f.Add(r.Key, r.Value)
+	}
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		c := &Coordinator{opts: Options{}.withDefaults()}
 		s := &shard{c: c}

@@ -137,8 +137,12 @@ func (g *Group) lookUp(topics *Topics, nowMs int64) {
 		}
 	}
 	for _, expression := range sortedKeys(used) {
+		p := g.patterns[expression]
+		if p != nil && g.topics == topics {
+			continue // matched against these topics already
+		}
 		list := topics.match(expression)
-		if p := g.patterns[expression]; p == nil || !slices.Equal(p.topics, list) {
+		if p == nil || !slices.Equal(p.topics, list) {
 			g.emit(Change{key: keyPattern, name: expression,
 				pattern: &pattern{topics: list, version: int64(g.epoch) + 1, timestamp: nowMs}})
 		}
