@@ -50,6 +50,7 @@ type CompactionStats struct {
 
 // PartitionCompaction is how compaction of one partition stands.
 type PartitionCompaction struct {
+	Compact                    bool // the topic's policy says so
 	Runs                       int
 	CompactedBytes, DirtyBytes int64
 	DirtyRatio                 float64   // share of the bytes that are not compacted yet
@@ -364,7 +365,7 @@ func (p *Partition) Compaction() PartitionCompaction {
 	defer p.mu.RUnlock()
 	d := dirt{compacted: p.runs.man.bytes, dirty: p.fold.bytes}
 	return PartitionCompaction{
-		Runs: len(p.runs.man.runs), CompactedBytes: d.compacted, DirtyBytes: d.dirty, DirtyRatio: d.ratio(),
+		Compact: p.cfg.Compact, Runs: len(p.runs.man.runs), CompactedBytes: d.compacted, DirtyBytes: d.dirty, DirtyRatio: d.ratio(),
 		LastRound: p.runs.clean.last, Err: p.runs.clean.err,
 	}
 }

@@ -413,7 +413,7 @@ func TestCompactionGivesDiskBack(t *testing.T) {
 	for range 2 {
 		seen := map[string]int64{}
 		eachCommitted(t, p, 0, func(_ *record.Header, r *record.Record) {
-			if _, twice := seen[string(r.Key)]; twice && r.Offset < p.FirstOffsetOfTail() {
+			if _, twice := seen[string(r.Key)]; twice && r.Offset < p.tailStart() {
 				t.Errorf("key %s is there at %d and %d", r.Key, seen[string(r.Key)], r.Offset)
 			}
 			seen[string(r.Key)] = r.Offset
@@ -443,8 +443,8 @@ func TestCompactionGivesDiskBack(t *testing.T) {
 	}
 }
 
-// FirstOffsetOfTail is where what is compacted ends.
-func (p *Partition) FirstOffsetOfTail() int64 {
+// tailStart is where what is compacted ends.
+func (p *Partition) tailStart() int64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.fold.horizon.base

@@ -6,8 +6,15 @@
 // Store is the database with its single writer; Partition is one log, a state machine without goroutines. What a partition
 // knows beside the batches is a fold of its applied entries (fold.go: offsets, leader epochs, producers, transactions,
 // sparse index), a pure type without I/O. In front of the fold, staging.go holds what is proposed and not yet applied, which
-// is what a producer's next batch is checked against. The one goroutine is the Store's keeper: free space, housekeeping
-// while the node is idle, value-log garbage collection.
+// is what a producer's next batch is checked against.
+//
+// A partition is runs followed by a tail. The tail is the Raft log from the horizon on, gapless, as it was written. Below the horizon of a
+// compacted partition lie runs (runs.go): immutable stretches of the batches that survived compaction, named by a manifest (manifest.go). A
+// round (clean.go) makes new runs of old ones and of the tail; what survives is decided by a type without I/O (survivors.go), and when a
+// round is due by another (plan.go).
+//
+// There are two goroutines, both of the Store: the keeper (free space, housekeeping while the node is idle, value-log garbage collection) and the
+// cleaner (compaction).
 //
 // # Invariants enforced here
 //
@@ -16,7 +23,9 @@
 //   - 3 (exactly once in): producer epochs and sequences are checked in Stage.
 //   - 5 (whole transactions): the last stable offset and the aborted transactions of every read.
 //   - 8 (state is a fold): a checkpoint is the fold's encoding and may be deleted; equal logs give equal bytes.
-//   - 9 (bounded): the entries kept in memory, a Commit, the sparse index and every scan have named bounds.
+//   - 9 (bounded): the entries kept in memory, a Commit, the sparse index, a round's memory and every scan have named bounds.
+//   - 10 (compaction): the last committed record of every key stays; tombstones and markers go late enough, and an aborted
+//     transaction leaves the list in the same swap that removes its marker.
 //
 // # Crash argument, one durable step at a time
 //
@@ -48,10 +57,23 @@
 // old start with all its entries. A crash between two portions of deletes leaves entries below the horizon: nothing reads
 // them, and opening the partition queues their deletion again.
 //
+// Compaction: (1) Run ids are taken: a manifest with a higher next id, in a transaction with horizon and checkpoint. Ids that a crash leaves unused
+// are passed over. (2) Survivors go under these ids in portions. No manifest names them, so a crash leaves the old log, and
+// keys that opening the partition queues for deletion; they never mix with a later run, whose id is higher. (3) The swap: the new manifest,
+// the horizon at the cleanable end and a checkpoint with that horizon in one transaction. A crash before it leaves the old log, after it the
+// new one; each is whole. In memory the swap comes just before the transaction, as retention's does: a reader that saw the new log and comes back after a
+// crash to the old one finds records that it may be shown, aborted ones with their entry. (4) Replaced runs and the entries below the horizon are deleted in portions, in or after the swap's
+// transaction. A manifest that is damaged or missing is an error that keeps to its partition: what it named cannot be guessed.
+//
+// Key index: a fold of committed records in a database of its own, which is not synced. After a crash it knows a prefix of what it knew,
+// and folding goes on from there. It never knows a record that the log does not hold, since only durable entries are
+// folded; one that says so belongs to another log and is built again. A tombstone's key is forgotten after the swap that removed it; a crash
+// in between leaves a key without a record.
+//
 // Value-log garbage collection: Badger writes the values of a file that its tables still name again, synced, before it
 // removes the file; a crash in between leaves both copies. It does so even for a key whose delete is durable already, and
 // when a compaction drops that delete before the two meet, the key is back. So nothing here rests on a delete: what is below
-// a horizon is never read, the id of a dropped group is never used again, its intent stays until a later look finds
+// a horizon or in a run without a name is never read, the id of a dropped group is never used again, its intent stays until a later look finds
 // it empty, and the keeper has deleted ranges looked through again (sweep), so that what came back goes. Truncated entries
 // have no such guard; they exist only where a group has several voters.
 //

@@ -70,6 +70,7 @@ type StoreStats struct {
 	Collections                               int64         // value-log files that garbage collection has rewritten
 	RetainedBytes, GarbageBytes               int64         // of the value log: garbage is what no retained record needs
 	Slowed                                    time.Duration // commits held back in all, to let garbage collection keep up
+	Compaction                                CompactionStats
 }
 
 // Open locks dir, checks its format and opens it. Errors wrap ErrLocked, ErrFormat, ErrDamaged, ErrDiskFull.
@@ -253,6 +254,7 @@ func (s *Store) Stats() StoreStats {
 		Syncs: s.stats.syncs.Load(), CommittedBytes: s.stats.bytes.Load(), CommittedMutations: s.stats.mutations.Load(),
 		DiskBytes: s.dir.diskBytes(), FreeBytes: s.space.free.Load(), Collections: s.stats.collections.Load(),
 		RetainedBytes: s.keeper.pace.live.Load(), GarbageBytes: s.keeper.pace.garbage(), Slowed: time.Duration(s.stats.slowed.Load()),
+		Compaction: s.Compaction(),
 	}
 }
 

@@ -32,9 +32,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fakeNode struct{ reasons []string }
 
 func (fakeNode) Topics() []Topic {
+	lastRound := time.UnixMilli(1_700_000_000_500)
 	return []Topic{
 		{Name: "__consumer_offsets", Internal: true, Config: map[string]string{}, Partitions: []Partition{{}}},
-		{Name: "shop.orders", Bytes: 1000, Config: map[string]string{}, Partitions: []Partition{{HighWatermark: 10, LastStable: 9, End: 11, Bytes: 1000}}},
+		{Name: "shop.orders", Bytes: 1000, Config: map[string]string{}, Partitions: []Partition{{HighWatermark: 10, LastStable: 9, End: 11, Bytes: 1000,
+			Compaction: &Compaction{CompactedBytes: 750, DirtyBytes: 250, DirtyRatio: 0.25, LastRound: &lastRound}}}},
 	}
 }
 
@@ -265,7 +267,8 @@ func TestMetrics(t *testing.T) {
 		`rowtrail_group_lag_events{group="g",partition="0",topic="shop.orders"} 9`, `rowtrail_group_lag_bytes{group="g",partition="0",topic="shop.orders"} 90`,
 		`rowtrail_group_lag_seconds{group="g",partition="0",topic="shop.orders"} 1.5`, `rowtrail_group_members{group="g",state="Stable"} 2`,
 		`rowtrail_partition_high_watermark{partition="0",topic="shop.orders"} 10`, `rowtrail_view_lag_records{topic="shop.orders"} 2`,
-		`rowtrail_log_syncs_total 3`, `rowtrail_connections 4`, `rowtrail_ready 1`, `rowtrail_topics{internal="true"} 1`, "go_goroutines ", "process_resident_memory_bytes ",
+		`rowtrail_partition_dirty_ratio{partition="0",topic="shop.orders"} 0.25`, `rowtrail_partition_compaction_stopped{partition="0",topic="shop.orders"} 0`,
+		`rowtrail_partition_last_compaction_seconds{partition="0",topic="shop.orders"} 1.7000000005e+09`, `rowtrail_log_syncs_total 3`, `rowtrail_connections 4`, `rowtrail_ready 1`, `rowtrail_topics{internal="true"} 1`, "go_goroutines ", "process_resident_memory_bytes ",
 	} {
 		if !strings.Contains(body, want+"\n") && !strings.Contains(body, "\n"+want) {
 			t.Errorf("/metrics lacks %s", want)

@@ -74,6 +74,10 @@ func Metrics() []Metric {
 		{"rowtrail_partition_last_stable_offset", gauge, partition, "Offset up to which transactional readers see."},
 		{"rowtrail_partition_log_start_offset", gauge, partition, "Offset of the oldest record."},
 		{"rowtrail_partition_bytes", gauge, partition, "Stored bytes of the partition's batches."},
+		{"rowtrail_partition_dirty_bytes", gauge, partition, "Stored bytes that compaction has not gone over yet; of compacted topics only, as are the next three."},
+		{"rowtrail_partition_dirty_ratio", gauge, partition, "Their share of the partition's stored bytes, which min.cleanable.dirty.ratio is compared with."},
+		{"rowtrail_partition_last_compaction_seconds", gauge, partition, "Unix time of the last round of compaction; absent when there was none since the partition was opened."},
+		{"rowtrail_partition_compaction_stopped", gauge, partition, "1 when compaction failed and the partition is put aside; the node's log names the place."},
 		{"rowtrail_view_lag_records", gauge, []string{"topic"}, "Records that the topic's state and history view has not folded yet."},
 
 		{"rowtrail_log_syncs_total", counter, nil, "Syncs of the log to disk."},
@@ -83,6 +87,13 @@ func Metrics() []Metric {
 		{"rowtrail_log_garbage_bytes", gauge, nil, "Bytes of the log on disk that no retained record needs and garbage collection has not given back."},
 		{"rowtrail_log_slowed_seconds_total", counter, nil, "Time that appends were held back so that garbage collection keeps up."},
 		{"rowtrail_log_disk_free_bytes", gauge, nil, "Free bytes of the data directory's file system."},
+		{"rowtrail_compaction_rounds_total", counter, nil, "Rounds of compaction since the process started."},
+		{"rowtrail_compaction_failures_total", counter, nil, "Rounds that failed."},
+		{"rowtrail_compaction_read_bytes_total", counter, nil, "Bytes of batches read for compaction."},
+		{"rowtrail_compaction_written_bytes_total", counter, nil, "Bytes of batches that compaction wrote again."},
+		{"rowtrail_compaction_reclaimed_bytes_total", counter, nil, "Bytes by which compaction made partitions smaller."},
+		{"rowtrail_compaction_removed_records_total", counter, nil, "Records and markers that compaction removed."},
+		{"rowtrail_compaction_progress", gauge, nil, "How far the round that is running has come, from 0 to 1; 0 when none is."},
 		{"rowtrail_topics", gauge, []string{"internal"}, "Topics of the catalogue."},
 		{"rowtrail_metrics_hidden_series", gauge, nil, "Partition and group series left out, because there are more than the limit."},
 	}
@@ -129,6 +140,13 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	emit("rowtrail_log_garbage_bytes", float64(stats.GarbageBytes))
 	emit("rowtrail_log_slowed_seconds_total", stats.Slowed.Seconds())
 	emit("rowtrail_log_disk_free_bytes", float64(stats.FreeBytes))
+	emit("rowtrail_compaction_rounds_total", float64(stats.Compaction.Rounds))
+	emit("rowtrail_compaction_failures_total", float64(stats.Compaction.Failures))
+	emit("rowtrail_compaction_read_bytes_total", float64(stats.Compaction.ReadBytes))
+	emit("rowtrail_compaction_written_bytes_total", float64(stats.Compaction.WrittenBytes))
+	emit("rowtrail_compaction_reclaimed_bytes_total", float64(stats.Compaction.ReclaimedBytes))
+	emit("rowtrail_compaction_removed_records_total", float64(stats.Compaction.RemovedRecords))
+	emit("rowtrail_compaction_progress", stats.Compaction.Progress)
 }
 
 type emitter func(name string, value float64, labels ...string)
@@ -220,6 +238,14 @@ func (c *collector) partitions(emit emitter) (hidden int) {
 			emit("rowtrail_partition_last_stable_offset", float64(p.LastStable), t.Name, partition)
 			emit("rowtrail_partition_log_start_offset", float64(p.LogStart), t.Name, partition)
 			emit("rowtrail_partition_bytes", float64(p.Bytes), t.Name, partition)
+			if x := p.Compaction; x != nil {
+				emit("rowtrail_partition_dirty_bytes", float64(x.DirtyBytes), t.Name, partition)
+				emit("rowtrail_partition_dirty_ratio", x.DirtyRatio, t.Name, partition)
+				emit("rowtrail_partition_compaction_stopped", flag(x.Error != ""), t.Name, partition)
+				if x.LastRound != nil {
+					emit("rowtrail_partition_last_compaction_seconds", float64(x.LastRound.UnixMilli())/1000, t.Name, partition)
+				}
+			}
 		}
 	}
 	emit("rowtrail_topics", float64(public), "false")

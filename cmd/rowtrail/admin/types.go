@@ -30,6 +30,17 @@ type Partition struct {
 	HighWatermark int64 `json:"highWatermark"`
 	End           int64 `json:"end"`
 	Bytes         int64 `json:"bytes"`
+	// Compaction is there where the topic's cleanup.policy has compact.
+	Compaction *Compaction `json:"compaction,omitempty"`
+}
+
+// Compaction is how compaction of a partition stands.
+type Compaction struct {
+	CompactedBytes int64      `json:"compactedBytes"`
+	DirtyBytes     int64      `json:"dirtyBytes"`
+	DirtyRatio     float64    `json:"dirtyRatio"`
+	LastRound      *time.Time `json:"lastRound,omitempty"` // absent: none since the partition was opened
+	Error          string     `json:"error,omitempty"`     // why the partition is not compacted any more
 }
 
 // Row is one version of a row. For a change event it holds Op and Row (the row after the change) instead of Value, unless

@@ -9,6 +9,7 @@ import (
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
 	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/sink"
 )
 
@@ -37,9 +38,24 @@ func (d *Daemon) describe(t *cluster.Topic) admin.Topic {
 			marks := replica.Log().Marks()
 			p.LogStart, p.LastStable, p.HighWatermark, p.End = marks.LogStart, marks.LastStable, marks.HighWatermark, marks.End
 			p.Bytes = replica.Log().Bytes()
+			p.Compaction = describeCompaction(replica.Log().Compaction())
 			out.Bytes += p.Bytes
 		}
 		out.Partitions = append(out.Partitions, p)
+	}
+	return out
+}
+
+func describeCompaction(c log.PartitionCompaction) *admin.Compaction {
+	if !c.Compact {
+		return nil
+	}
+	out := &admin.Compaction{CompactedBytes: c.CompactedBytes, DirtyBytes: c.DirtyBytes, DirtyRatio: c.DirtyRatio}
+	if !c.LastRound.IsZero() {
+		out.LastRound = &c.LastRound
+	}
+	if c.Err != nil {
+		out.Error = c.Err.Error()
 	}
 	return out
 }
