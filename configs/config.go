@@ -31,6 +31,33 @@ type Listen struct {
 	Advertised Address `key:"advertised" default:"" doc:"Address that clients are told to connect to; empty: the Kafka listener's own. Needed when it listens on all addresses."`
 	HTTP       Address `key:"http" default:"127.0.0.1:8080" doc:"Address of health, metrics and state over HTTP; it has no authentication. Empty: no HTTP."`
 	Pprof      bool    `key:"pprof" default:"false" doc:"Serve Go's profiles under /debug/pprof on the HTTP address."`
+
+	MaxConnections      int32 `key:"max_connections" default:"4096" min:"1" doc:"Open connections of Kafka clients; more are refused."`
+	MaxConnectionsPerIP int32 `key:"max_connections_per_ip" default:"2048" min:"1" doc:"The same from one address (of IPv6: from one /64 network), so that one host cannot take them all."`
+	TLS                 TLS   `key:"tls" doc:"TLS of the Kafka listener; without cert it speaks plaintext."`
+	SASL                SASL  `key:"sasl" doc:"How Kafka clients log in; without mechanisms they need not. docs/security.md has the whole story."`
+}
+
+// TLS is the certificate of the Kafka listener, and what it wants of clients.
+type TLS struct {
+	Cert       string `key:"cert" default:"" doc:"PEM file of the certificate and those between it and its authority. Files are read again when they change."`
+	Key        string `key:"key" default:"" doc:"PEM file of the certificate's private key."`
+	ClientCA   string `key:"client_ca" default:"" doc:"PEM file of the authorities that sign clients' certificates."`
+	ClientAuth string `key:"client_auth" default:"none" enum:"none,requested,required" doc:"Whether clients show a certificate. Its subject is the client's name where it does not log in by SASL."`
+}
+
+// SASL is who may log in, and how.
+type SASL struct {
+	Mechanisms     []string   `key:"mechanisms" enum:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" doc:"Mechanisms that clients may use; none: nobody logs in."`
+	AllowPlaintext bool       `key:"allow_plaintext" default:"false" doc:"Allow PLAIN, which sends the password itself, without TLS on an address that is not loopback."`
+	MaxReauth      Duration   `key:"max_reauth" default:"0s" min:"0" doc:"How long a log-in is good for (connections.max.reauth.ms), after which the client must log in again; 0: as long as its connection."`
+	Users          []SASLUser `key:"users" doc:"Users beside those whose credentials are stored through the Kafka protocol, and before them."`
+}
+
+// SASLUser is one that the file names.
+type SASLUser struct {
+	Name     string `key:"name" required:"true" doc:"Name that the client logs in with."`
+	Password Secret `key:"password" required:"true" doc:"Its password, as ${NAME} or file:/path."`
 }
 
 // Log is the defaults of topics and the limits of groups.

@@ -256,7 +256,8 @@ func (d *decoder) text(node ast.Node, path string, secret bool) (string, bool) {
 }
 
 func (d *decoder) scalar(node ast.Node, path string, target reflect.Value, field reflect.StructTag) {
-	text, ok := d.text(node, path, false)
+	_, secret := target.Addr().Interface().(*Secret)
+	text, ok := d.text(node, path, secret)
 	if !ok {
 		return
 	}

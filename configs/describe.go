@@ -16,12 +16,6 @@ func Reference() string {
 			fmt.Fprintf(&b, "\n### `%s`\n\n%s\n%s", f.Path, f.Doc, header)
 			continue
 		}
-		key := f.Path
-		if i := strings.Index(key, "[]."); i >= 0 {
-			key = key[i+3:]
-		} else {
-			key = key[strings.IndexByte(key, '.')+1:]
-		}
 		standard := "`" + f.Default + "`"
 		switch {
 		case f.Required:
@@ -29,7 +23,7 @@ func Reference() string {
 		case f.Default == "":
 			standard = "empty"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, f.accepts(), standard, f.Doc)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Key, f.accepts(), standard, f.Doc)
 	}
 	b.WriteString(propertyTable("Properties of a `postgres` connector", ConnectorProperties()))
 	b.WriteString(propertyTable("Properties of a `postgres` sink", SinkProperties()))
@@ -41,7 +35,7 @@ func (f Field) accepts() string {
 	words := map[string]string{
 		"size": "bytes or a unit (128MiB)", "duration": "time span (30s, 1h30m, 7d)", "millis": "milliseconds or time span",
 		"address": "host:port", "properties": "map of properties", "texts": "list of text, or one", "boolean": "true or false",
-		"number": "whole number", "ratio": "number", "text": "text",
+		"number": "whole number", "ratio": "number", "text": "text", "secret": "secret",
 	}[f.Kind]
 	if f.Enum != "" {
 		words = strings.ReplaceAll(f.Enum, ",", ", ")
@@ -61,13 +55,7 @@ func JSONSchema() ([]byte, error) {
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	at := map[string]map[string]any{"": root} // path -> object that holds its keys
 	for _, f := range Fields() {
-		parent, key := "", f.Path
-		if i := strings.Index(f.Path, "[]."); i >= 0 {
-			parent, key = f.Path[:i+2], f.Path[i+3:]
-		} else if i := strings.IndexByte(f.Path, '.'); i >= 0 {
-			parent, key = f.Path[:i], f.Path[i+1:]
-		}
-		holder := at[parent]
+		holder := at[f.Section]
 		schema := f.schema()
 		switch f.Kind {
 		case "section":
@@ -77,10 +65,10 @@ func JSONSchema() ([]byte, error) {
 			schema["items"] = item
 			at[f.Path+"[]"] = item
 		}
-		holder["properties"].(map[string]any)[key] = schema
+		holder["properties"].(map[string]any)[f.Key] = schema
 		if f.Required {
 			required, _ := holder["required"].([]string)
-			holder["required"] = append(required, key)
+			holder["required"] = append(required, f.Key)
 		}
 	}
 	out, err := json.MarshalIndent(root, "", "  ")
@@ -148,6 +136,8 @@ func (f Field) schema() map[string]any {
 		if !f.Required {
 			s["default"] = f.Default
 		}
+	case "secret":
+		s["type"] = []string{"string", "number"}
 	default: // duration, address
 		s["type"] = "string"
 		s["default"] = f.Default

@@ -5,7 +5,9 @@ import "reflect"
 // Field describes one key of the file, for the reference and the JSON schema.
 type Field struct {
 	Path     string // dotted; a list's entries are written name[]
-	Kind     string // section, list, properties, text, texts, boolean, number, ratio, size, duration, millis, address
+	Section  string // path of the section or of the list's entry that holds it
+	Key      string // within Section
+	Kind     string // section, list, properties, text, texts, secret, boolean, number, ratio, size, duration, millis, address
 	Default  string
 	Doc      string
 	Min, Max string
@@ -24,7 +26,7 @@ func fieldsOf(path string, t reflect.Type, out []Field) []Field {
 			continue
 		}
 		field := Field{
-			Path: join(path, key), Kind: kindName(f.Type), Default: f.Tag.Get("default"), Doc: f.Tag.Get("doc"),
+			Path: join(path, key), Section: path, Key: key, Kind: kindName(f.Type), Default: f.Tag.Get("default"), Doc: f.Tag.Get("doc"),
 			Min: f.Tag.Get("min"), Max: f.Tag.Get("max"), Enum: f.Tag.Get("enum"), Required: f.Tag.Get("required") != "",
 		}
 		out = append(out, field)
@@ -52,6 +54,8 @@ func kindName(t reflect.Type) string {
 		return "address"
 	case reflect.TypeFor[Properties]():
 		return "properties"
+	case reflect.TypeFor[Secret]():
+		return "secret"
 	}
 	switch t.Kind() {
 	case reflect.Struct:

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -50,6 +51,33 @@ func (p Properties) LogValue() slog.Value { return slog.StringValue(p.String()) 
 
 // MarshalJSON is what encoding/json writes.
 func (p Properties) MarshalJSON() ([]byte, error) { return json.Marshal(p.Redacted()) }
+
+// Secret is a value that prints itself as [redacted].
+type Secret struct{ value string }
+
+// Reveal returns the value: hand it to the package that needs it only.
+func (s Secret) Reveal() string { return s.value }
+
+func (s *Secret) parse(text string) error {
+	if text == "" {
+		return errors.New("is empty; give it a value")
+	}
+	s.value = text
+	return nil
+}
+
+func (s *Secret) number() (int64, bool) { return 0, false }
+
+func (s Secret) String() string { return redacted }
+
+// Format keeps every verb, %#v too, from reaching the value.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// LogValue is what slog writes.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText is what encodings write.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // carriesSecret tells by its name whether a setting may hold a password: a DSN holds one as a whole.
 func carriesSecret(name string) bool {

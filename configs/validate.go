@@ -20,6 +20,8 @@ func (c *Config) validate(known Problems) Problems {
 		v.broken[p.Key] = true
 	}
 	v.listeners()
+	v.tls()
+	v.sasl()
 	v.directory()
 	v.groups()
 	v.topicDefaults()

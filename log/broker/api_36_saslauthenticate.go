@@ -2,9 +2,12 @@ package broker
 
 import (
 	"context"
+	"errors"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/log/broker/sasl"
 )
 
 // The API keys of a log-in.
@@ -24,7 +27,9 @@ func (b *Broker) handleSASLHandshake(_ context.Context, r *request) (kmsg.Respon
 	resp.SupportedMechanisms = b.directory.Mechanisms()
 	if err := b.begin(r.session, req.Mechanism); err != nil {
 		resp.ErrorCode = kerr.UnsupportedSaslMechanism.Code
-		r.hangUp = err
+		if !errors.Is(err, sasl.ErrMechanism) {
+			r.hangUp = err // otherwise the client may try one that it was told of
+		}
 		return resp, nil
 	}
 	r.session.raw = req.Version == 0

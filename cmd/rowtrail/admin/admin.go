@@ -43,14 +43,14 @@ type Views interface {
 
 // Options of a Server.
 type Options struct {
-	Node        Node
-	Views       Views
-	Storage     func() log.StoreStats
-	Groups      func() []broker.GroupLag
-	Connections func() int // network clients of the Kafka listener
-	Version     string
-	Pprof       bool
-	Logger      *slog.Logger
+	Node    Node
+	Views   Views
+	Storage func() log.StoreStats
+	Groups  func() []broker.GroupLag
+	Kafka   func() broker.Stats
+	Version string
+	Pprof   bool
+	Logger  *slog.Logger
 }
 
 const (

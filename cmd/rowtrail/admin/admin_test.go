@@ -140,7 +140,10 @@ func serve(t *testing.T, opts Options) string {
 	opts.Groups = func() []broker.GroupLag {
 		return []broker.GroupLag{{Group: "g", Topic: "shop.orders", LagEvents: 9, LagBytes: 90, LagSeconds: 1.5, Members: 2, State: "Stable"}}
 	}
-	opts.Connections = func() int { return 4 }
+	opts.Kafka = func() broker.Stats {
+		return broker.Stats{Connections: 4, Refused: map[string]int64{"max_connections": 2}, Closed: map[string]int64{"idle": 3},
+			AuthenticationFailures: 5, Throttled: map[string]time.Duration{"producer_byte_rate": 1500 * time.Millisecond}}
+	}
 	opts.Version, opts.Logger = "v1", slog.New(slog.DiscardHandler)
 	s, err := New(opts)
 	if err != nil {

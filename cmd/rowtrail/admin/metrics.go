@@ -43,6 +43,10 @@ func Metrics() []Metric {
 	return []Metric{
 		{"rowtrail_build_info", gauge, []string{"version", "go"}, "Always 1; the version is in the labels."},
 		{"rowtrail_connections", gauge, nil, "Open network connections of Kafka clients."},
+		{"rowtrail_connections_refused_total", counter, []string{"reason"}, "Connections of Kafka clients that were not let in: max_connections or max_connections_per_ip."},
+		{"rowtrail_connections_closed_total", counter, []string{"reason"}, "Connections of Kafka clients that ended: client (hung up), idle, slow, malformed, tls, authentication, expired (log-in not renewed), shutdown or error."},
+		{"rowtrail_authentication_failures_total", counter, nil, "Log-ins of Kafka clients that failed."},
+		{"rowtrail_throttled_seconds_total", counter, []string{"quota"}, "Time that connections were not read from because of a client quota."},
 		{"rowtrail_ready", gauge, nil, "1 when /readyz answers 200."},
 
 		{"rowtrail_connector_state", gauge, []string{"connector", "type", "state"}, "1 for the state that the connector is in, 0 for the others."},
@@ -126,7 +130,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(c.descs[name], c.kinds[name], value, labels...)
 	}
 	emit("rowtrail_build_info", 1, c.opts.Version, runtime.Version())
-	emit("rowtrail_connections", float64(c.opts.Connections()))
+	c.kafka(emit)
 	emit("rowtrail_ready", flag(len(c.opts.Node.NotReady()) == 0))
 	c.connectors(emit)
 	c.sinks(emit)
@@ -147,6 +151,21 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	emit("rowtrail_compaction_reclaimed_bytes_total", float64(stats.Compaction.ReclaimedBytes))
 	emit("rowtrail_compaction_removed_records_total", float64(stats.Compaction.RemovedRecords))
 	emit("rowtrail_compaction_progress", stats.Compaction.Progress)
+}
+
+func (c *collector) kafka(emit emitter) {
+	stats := c.opts.Kafka()
+	emit("rowtrail_connections", float64(stats.Connections))
+	for reason, n := range stats.Refused {
+		emit("rowtrail_connections_refused_total", float64(n), reason)
+	}
+	for reason, n := range stats.Closed {
+		emit("rowtrail_connections_closed_total", float64(n), reason)
+	}
+	emit("rowtrail_authentication_failures_total", float64(stats.AuthenticationFailures))
+	for quota, d := range stats.Throttled {
+		emit("rowtrail_throttled_seconds_total", d.Seconds(), quota)
+	}
 }
 
 type emitter func(name string, value float64, labels ...string)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/daemon"
 	"github.com/rowtrail/rowtrail/configs"
 	"github.com/rowtrail/rowtrail/connectors"
 )
@@ -58,6 +59,12 @@ func (a *app) check(ctx context.Context, connect bool) error {
 	}
 	if len(problems) == 0 {
 		findings = append(findings, truncateFindings(cfg)...)
+		if err := daemon.CheckTLS(cfg.Listen.TLS); cfg.Listen.TLS.Enabled() && err != nil {
+			subject, problem, _ := strings.Cut(err.Error(), ": ")
+			problem, remedy, _ := strings.Cut(problem, "; ")
+			where := fmt.Sprintf("%s:%d", cfg.File(), max(cfg.Line(subject), cfg.Line("listen.tls")))
+			findings = append(findings, finding{where, connectors.LevelError, subject, problem, remedy})
+		}
 	}
 	if connect && len(problems) == 0 {
 		findings = append(findings, connectFindings(ctx, cfg)...)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ const (
 
 func (a *app) serverFlag(c *cobra.Command) {
 	c.Flags().StringVar(&a.server, "server", "", "address of the Kafka listener (else -c FILE, "+serverEnv+", "+defaultServer+")")
+	a.loginFlags(c)
 }
 
 func (a *app) httpFlag(c *cobra.Command) {
@@ -87,9 +89,13 @@ func (a *app) kafka(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, *kadm.Cl
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := kgo.NewClient(append([]kgo.Opt{
+	secure, err := a.loginOptions(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := kgo.NewClient(slices.Concat([]kgo.Opt{
 		kgo.SeedBrokers(address), kgo.ClientID("rowtrail-cli"), kgo.DialTimeout(dialTimeout), kgo.RetryTimeout(askTimeout),
-	}, opts...)...)
+	}, secure, opts)...)
 	if err != nil {
 		return nil, nil, usage(fmt.Errorf("connect to %s: %w", address, err))
 	}
@@ -97,7 +103,7 @@ func (a *app) kafka(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, *kadm.Cl
 	defer cancel()
 	if err := client.Ping(ping); err != nil {
 		client.Close()
-		return nil, nil, unreachable("no rowtrail answers at %s; start it with `rowtrail serve -c FILE`, or name its Kafka listener with --server", address)
+		return nil, nil, explainPing(address, err)
 	}
 	return client, kadm.NewClient(client), nil
 }

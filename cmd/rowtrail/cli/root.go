@@ -54,6 +54,7 @@ type app struct {
 	server   string // --server
 	http     string // --http
 	output   string // --output
+	login    login
 }
 
 // Run executes a command line and returns its exit code. linked is the version that the linker set, or "".

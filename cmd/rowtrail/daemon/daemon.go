@@ -20,6 +20,7 @@ import (
 	"github.com/rowtrail/rowtrail/log/broker"
 	"github.com/rowtrail/rowtrail/log/broker/group"
 	"github.com/rowtrail/rowtrail/log/broker/group/consumer"
+	"github.com/rowtrail/rowtrail/log/broker/sasl"
 	"github.com/rowtrail/rowtrail/snapshot"
 )
 
@@ -36,7 +37,6 @@ type Daemon struct {
 	logger *slog.Logger
 
 	kafka, http net.Listener // http is nil when there is no admin endpoint
-	connections atomic.Int64
 
 	store  *log.Store
 	node   *cluster.Node
@@ -140,11 +140,16 @@ func explainOpen(dir string, err error) error {
 
 func (d *Daemon) startBroker() error {
 	host, port := d.advertised()
-	var err error
+	secure, err := openCertificates(d.cfg.Listen.TLS, d.logger)
+	if err != nil {
+		return err
+	}
 	d.broker, err = broker.New(broker.Options{
 		Node: d.node, AdvertisedHost: host, AdvertisedPort: port, Logger: d.logger.With("part", "broker"),
 		Rack: d.cfg.Node.Rack, DataDir: d.cfg.Node.DataDir,
-		DiskSpace:        d.diskSpace,
+		DiskSpace: d.diskSpace,
+		TLS:       secure, SASL: login(d.cfg.Listen.SASL),
+		MaxConnections: int(d.cfg.Listen.MaxConnections), MaxConnectionsPerIP: int(d.cfg.Listen.MaxConnectionsPerIP),
 		AutoCreateTopics: d.cfg.Log.AutoCreateTopics, DefaultPartitions: d.cfg.Log.NumPartitions,
 		Coordinators: broker.CoordinatorOptions{Groups: d.groupOptions()},
 	})
@@ -176,6 +181,18 @@ func (d *Daemon) groupOptions() group.Options {
 	}
 }
 
+// login is how clients log in; nil: they need not.
+func login(c configs.SASL) *broker.SASLOptions {
+	if !c.Enabled() {
+		return nil
+	}
+	opts := &broker.SASLOptions{Mechanisms: c.Mechanisms, MaxReauth: time.Duration(c.MaxReauth)}
+	for _, u := range c.Users {
+		opts.Users = append(opts.Users, sasl.User{Name: u.Name, Password: u.Password.Reveal()})
+	}
+	return opts
+}
+
 func (d *Daemon) diskSpace() (total, usable int64) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(d.cfg.Node.DataDir, &fs); err != nil {
@@ -191,7 +208,7 @@ func (d *Daemon) startAdmin() error {
 	}
 	var err error
 	d.admin, err = admin.New(admin.Options{
-		Node: d, Views: d.views, Storage: d.store.Stats, Groups: d.broker.GroupLags, Connections: d.Connections,
+		Node: d, Views: d.views, Storage: d.store.Stats, Groups: d.broker.GroupLags, Kafka: d.broker.Stats,
 		Version: d.opts.Version, Pprof: d.cfg.Listen.Pprof,
 		Logger: d.logger.With("part", "admin"),
 	})

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/rowtrail/rowtrail/configs"
@@ -18,7 +16,7 @@ func (d *Daemon) listen() error {
 	if err != nil {
 		return err
 	}
-	d.kafka = &countingListener{Listener: kafka, open: &d.connections}
+	d.kafka = kafka
 	if d.cfg.Listen.HTTP == "" {
 		return nil
 	}
@@ -69,30 +67,4 @@ func (d *Daemon) HTTPAddress() string {
 func (d *Daemon) seed() string {
 	host, port := d.advertised()
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
-}
-
-// countingListener knows how many of its connections are open.
-type countingListener struct {
-	net.Listener
-	open *atomic.Int64
-}
-
-func (l *countingListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	l.open.Add(1)
-	return &countedConn{Conn: c, open: l.open}, nil
-}
-
-type countedConn struct {
-	net.Conn
-	open *atomic.Int64
-	once sync.Once
-}
-
-func (c *countedConn) Close() error {
-	c.once.Do(func() { c.open.Add(-1) })
-	return c.Conn.Close()
 }

@@ -91,9 +91,6 @@ func (d *Daemon) Sinks() []sink.Status {
 	return out
 }
 
-// Connections is how many network clients are connected.
-func (d *Daemon) Connections() int { return int(d.connections.Load()) }
-
 // NotReady lists why the node should not get work. A failed connector or sink is no such reason: the log serves.
 func (d *Daemon) NotReady() []string {
 	var reasons []string
