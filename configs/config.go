@@ -25,7 +25,7 @@ type Node struct {
 	ShutdownTimeout Duration `key:"shutdown_timeout" default:"30s" min:"0" doc:"How long a graceful stop may take before what is left is cut off. A second signal, a second or more after the first, ends the process at once."`
 }
 
-// Listen is the node's addresses.
+// Listen is the node's addresses, and who may connect.
 type Listen struct {
 	Kafka      Address `key:"kafka" default:"127.0.0.1:9092" doc:"Address of the Kafka protocol listener; port 0 takes a free one."`
 	Advertised Address `key:"advertised" default:"" doc:"Address that clients are told to connect to; empty: the Kafka listener's own. Needed when it listens on all addresses."`
