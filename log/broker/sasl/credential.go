@@ -18,8 +18,9 @@ const (
 
 const (
 	// MinIterations and MaxIterations bound a stored credential, as in Kafka.
-	MinIterations, MaxIterations = 4096, 16384
-	saltBytes                    = 24
+	MinIterations = 4096
+	MaxIterations = 16384
+	saltBytes     = 24
 )
 
 // Mechanisms lists what is served.

@@ -9,7 +9,7 @@ import (
 var (
 	// ErrDenied stands for every way in which a client can fail to show who it is.
 	ErrDenied = errors.New("authentication failed")
-	// ErrMechanism: the mechanism is not enabled.
+	// ErrMechanism says that the mechanism is not enabled.
 	ErrMechanism = errors.New("SASL mechanism is not enabled")
 )
 
