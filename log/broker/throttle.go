@@ -56,7 +56,7 @@ func (c *conn) mute(kind throttleKind, wait time.Duration) int32 {
 		return 0
 	}
 	millis := int32(min(wait.Milliseconds()+1, math.MaxInt32))
-	wait = min(wait, c.b.opts.IdleTimeout)
+	wait = min(time.Duration(millis)*time.Millisecond, c.b.opts.IdleTimeout)
 	c.b.tallies.throttled[kind].Add(int64(wait))
 	for until := time.Now().Add(wait).UnixNano(); ; {
 		old := c.mutedUntil.Load()
