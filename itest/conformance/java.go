@@ -64,6 +64,7 @@ func javaSuites(root string) ([]Suite, error) {
 		{Name: "java/consumer-protocol", Client: clients, Judges: "the same groups with group.protocol=consumer (KIP-848)", Run: j.tests("ConsumerProtocolTest")},
 		{Name: "java/transactions", Client: clients, Judges: "isolation, fencing, timeouts, offsets in transactions, abort by an operator", Run: j.tests("TransactionTest")},
 		{Name: "java/admin", Client: clients, Judges: "topics, settings, records, offsets, groups, cluster", Run: j.tests("AdminTopicsTest", "AdminGroupsTest", "AdminClusterTest")},
+		{Name: "java/compaction", Client: clients, Judges: "last values, offsets, tombstones and aborted records of compacted topics", Run: j.tests("CompactionTest")},
 		{Name: "java/verifiable", Client: tools, Judges: "VerifiableProducer and VerifiableConsumer over SIGKILLs of the node", Run: j.verifiable},
 		{Name: "java/copier", Client: tools, Judges: "TransactionalMessageCopier, it and the node killed: exactly once", Run: j.copier},
 		{Name: "java/streams", Client: streams, Judges: "count and joins with exactly_once_v2, killed and restarted, against a plain computation", Run: j.streams},

@@ -78,8 +78,8 @@ func (j *java) streams(ctx context.Context, env *Env, r *Result) error {
 	input := newShopEvents(env.Seed)
 	var users []*kgo.Record
 	for user, name := range input.names {
-		// Before all events, so that each of them finds its user.
-		users = append(users, &kgo.Record{Topic: "users", Key: []byte(user), Value: []byte(name), Timestamp: time.UnixMilli(1_700_000_000_000)})
+		// Older than all events, so that each of them finds its user.
+		users = append(users, &kgo.Record{Topic: "users", Key: []byte(user), Value: []byte(name), Timestamp: time.Now().Add(-time.Hour)})
 	}
 	if err := cl.ProduceSync(ctx, users...).FirstErr(); err != nil {
 		return err

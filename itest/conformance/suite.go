@@ -20,6 +20,9 @@ const suiteTimeout = 5 * time.Minute
 // prepareTimeout bounds the installation of tools and the build of a client: both fetch packages.
 const prepareTimeout = 15 * time.Minute
 
+// logTail is how many lines of a log the output of a failure shows.
+const logTail = 30
+
 // Suite is one judge.
 type Suite struct {
 	Name   string // family/what, as -run selects it
@@ -134,16 +137,34 @@ func restart(ctx context.Context, node *process.Rowtrail) error {
 	return node.WaitReady(ctx)
 }
 
-// stopNodes ends the suite's nodes; one that does not end well fails the suite, and a failed suite shows its last lines.
+// stopNodes ends the suite's nodes; one that does not end well fails the suite.
 func (e *Env) stopNodes(r *Result) {
 	for _, node := range e.nodes {
 		if err := node.Stop(); err != nil {
 			r.Err = errors.Join(r.Err, err)
 		}
-		if r.Err != nil {
-			r.Output += fmt.Sprintf("\nlast lines of %s:\n%s\n", node.LogFile(), node.Tail(30))
-		}
 	}
+	if r.Err == nil {
+		return
+	}
+	logs, err := filepath.Glob(filepath.Join(e.Dir, "*.log"))
+	r.Err = errors.Join(r.Err, err)
+	for _, log := range logs {
+		r.Output += fmt.Sprintf("\nlast lines of %s:\n%s\n", log, tail(log))
+	}
+	for _, node := range e.nodes {
+		r.Output += fmt.Sprintf("\nlast lines of %s:\n%s\n", node.LogFile(), node.Tail(logTail))
+	}
+}
+
+// tail is the end of a client's log.
+func tail(file string) string {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	return strings.Join(lines[max(0, len(lines)-logTail):], "\n")
 }
 
 // advertised are the API keys that a node offers.

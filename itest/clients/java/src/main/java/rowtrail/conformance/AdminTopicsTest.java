@@ -226,7 +226,7 @@ public class AdminTopicsTest {
 
     @Test
     void offsetsOfEverySpecAreListed() throws Exception {
-        String topic = Broker.topic(1);
+        String topic = Broker.topic(1, Broker.KEPT);
         TopicPartition p = new TopicPartition(topic, 0);
         try (var producer = Broker.producer(Map.of())) {
             for (long ts : new long[] {1_000, 9_000, 5_000}) {

@@ -67,6 +67,9 @@ final class Broker {
         return name;
     }
 
+    /** For records with made-up timestamps, which age would delete. */
+    static final Map<String, String> KEPT = Map.of("retention.ms", "-1");
+
     static String topic(int partitions) throws Exception {
         return topic(partitions, Map.of());
     }
@@ -119,15 +122,23 @@ final class Broker {
     }
 
     static void eventually(String what, BooleanSupplier condition) {
-        long deadline = System.nanoTime() + PATIENCE.toNanos();
+        eventually(what, PATIENCE, condition);
+    }
+
+    private static void eventually(String what, Duration patience, BooleanSupplier condition) {
+        long deadline = System.nanoTime() + patience.toNanos();
         while (!condition.getAsBoolean()) {
-            Assertions.assertTrue(System.nanoTime() < deadline, what + " did not happen in " + PATIENCE);
+            Assertions.assertTrue(System.nanoTime() < deadline, what + " did not happen in " + patience);
         }
     }
 
     /** As eventually, for conditions that ask the broker; an exception fails the test. */
     static void eventuallyAsking(String what, Callable<Boolean> condition) {
-        eventually(what, () -> {
+        eventuallyAsking(what, PATIENCE, condition);
+    }
+
+    static void eventuallyAsking(String what, Duration patience, Callable<Boolean> condition) {
+        eventually(what, patience, () -> {
             try {
                 TimeUnit.MILLISECONDS.sleep(50); // between two questions, not a wait for an effect
                 return condition.call();

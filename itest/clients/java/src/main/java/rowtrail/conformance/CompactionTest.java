@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -17,8 +18,13 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** What a reader of a compacted topic relies on, before, while and after old records go. */
+@Execution(ExecutionMode.CONCURRENT)
+@Timeout(180)
 public class CompactionTest {
     private static final int KEYS = 100;
     private static final int DELETED = 10; // the highest of the keys
@@ -28,6 +34,9 @@ public class CompactionTest {
     /** As soon as the broker can. */
     private static final Map<String, String> SETTINGS = Map.of("cleanup.policy", "compact", "min.cleanable.dirty.ratio", "0.01",
             "segment.ms", "100", "delete.retention.ms", "100", "max.compaction.lag.ms", "500");
+
+    /** A broker looks for work every so often, and drops a tombstone in the round after the one that finds it. */
+    private static final Duration ROUNDS = Duration.ofSeconds(90);
 
     private record Written(String key, String value) {}
 
@@ -98,7 +107,7 @@ public class CompactionTest {
     private void awaitCompaction(String what, java.util.function.Predicate<List<ConsumerRecord<String, String>>> done)
             throws Exception {
         try (var producer = Broker.producer(Map.of())) {
-            Broker.eventuallyAsking(what, () -> {
+            Broker.eventuallyAsking(what, ROUNDS, () -> {
                 write(producer, List.of(new Written("tick", what)), true);
                 return done.test(readAll("read_committed"));
             });

@@ -43,7 +43,7 @@ public class ConsumeTest {
 
     @Test
     void offsetsOfTimesAndEndsAreFound() throws Exception {
-        String topic = Broker.topic(2);
+        String topic = Broker.topic(2, Broker.KEPT);
         TopicPartition p = new TopicPartition(topic, 0);
         TopicPartition empty = new TopicPartition(topic, 1);
         try (var producer = Broker.producer(Map.of())) {
@@ -68,7 +68,7 @@ public class ConsumeTest {
 
     @Test
     void recordsOfOneBatchAreFoundByTime() throws Exception {
-        String topic = Broker.topic(1);
+        String topic = Broker.topic(1, Broker.KEPT);
         TopicPartition p = new TopicPartition(topic, 0);
         try (var producer = Broker.producer(Map.of("linger.ms", 500, "compression.type", "zstd"))) {
             for (int i = 0; i < 50; i++) {

@@ -70,7 +70,7 @@ public class ProduceTest {
 
     @Test
     void headersNullKeysAndNullValuesRoundTrip() throws Exception {
-        String topic = Broker.topic(1);
+        String topic = Broker.topic(1, Broker.KEPT);
         List<Header> headers = List.of(new RecordHeader("a", "1".getBytes(StandardCharsets.UTF_8)),
                 new RecordHeader("a", null), new RecordHeader("empty", new byte[0]));
         try (var producer = Broker.producer(Map.of())) {

@@ -27,6 +27,9 @@ public final class RunTests {
                 // A client that waits for an answer that never comes fails its test, not the run.
                 .configurationParameter("junit.jupiter.execution.timeout.default", "60 s")
                 .configurationParameter("junit.jupiter.execution.timeout.thread.mode.default", "SEPARATE_THREAD")
+                // Only of classes that ask for it.
+                .configurationParameter("junit.jupiter.execution.parallel.enabled", "true")
+                .configurationParameter("junit.jupiter.execution.parallel.config.executor-service", "WORKER_THREAD_POOL")
                 .build();
         Reporter reporter = new Reporter();
         LauncherFactory.create().execute(request, reporter);
