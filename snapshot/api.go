@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -10,7 +11,11 @@ import (
 
 // Source is one partition's log as a view reads it; a *log.Partition is one.
 type Source interface {
+	// ID tells one log from another: a topic deleted and created again has other ones.
+	ID() log.GroupID
 	Marks() log.Marks
+	// Whole is the offset below which records may have been taken out of the log. It never goes back.
+	Whole() int64
 	Read(offset int64, maxBytes int, minOne bool, iso log.Isolation) (log.ReadResult, error)
 }
 
@@ -52,7 +57,24 @@ var (
 	ErrNotReady     = errors.New("partition is not readable yet; try again")
 	ErrNoPosition   = errors.New("record has no source position that this build can read; ask by offset instead")
 	ErrAt           = errors.New("a cut is one of now, an offset, a time and a position")
+	// ErrCompacted: what was asked for cannot be told any more; the error is a *CompactedError.
+	ErrCompacted = errors.New("compaction has taken what the answer needs")
 )
+
+// CompactedError says from which offset on the history of a partition is whole.
+type CompactedError struct {
+	Topic     string
+	Partition int32
+	Whole     int64
+}
+
+func (e *CompactedError) Error() string {
+	return fmt.Sprintf("%s was compacted: in partition %d its past is whole only from offset %d on; ask for a later point, or for now",
+		e.Topic, e.Partition, e.Whole)
+}
+
+// Is makes it an ErrCompacted.
+func (e *CompactedError) Is(target error) bool { return target == ErrCompacted }
 
 // Bounds (invariant 9) and shares.
 const (
@@ -70,12 +92,19 @@ const (
 	// sweepShare: a pass over a partition's entries is worth it when this part of its offsets was retired.
 	sweepShare = 4
 
+	goneReads = 64 // tombstones looked up in the log in one deletion step
+
+	// retries of a question about now whose records were compacted away, as newer ones had come, while they were read.
+	retries = 8
+
 	scanRows  = 16384   // read back from the log at a time: the more, the fewer times a batch is read
 	scanBytes = 8 << 20 // of values among them (one row may be larger)
 
 	maxInlineKey     = 1024      // longer keys are entered by their hash
 	maxBatchUnpacked = 256 << 20 // of one batch's records
 )
+
+func (a At) now() bool { return a.Offset == nil && a.Time == nil && a.Position == nil }
 
 func (a At) check() error {
 	n := 0

@@ -30,6 +30,8 @@ type partition struct {
 	// that a sweep has not reached.
 	state state
 	swept int64 // entries below this offset are gone from the database
+	// trimmed: entries below this offset, of records that compaction has taken, are gone from it.
+	trimmed int64
 	// truncated: there may be entries of truncates. A topic that has none, as most, is not searched for them.
 	truncated bool
 	reader    *record.Reader
@@ -38,7 +40,11 @@ type partition struct {
 }
 
 func newPartition(topic uint32, number int32, src Source, st state) *partition {
-	return &partition{topic: topic, number: number, src: src, state: st, verified: st == state{}, reader: record.NewReader(maxBatchUnpacked)}
+	p := &partition{topic: topic, number: number, src: src, state: st, verified: st == state{}, reader: record.NewReader(maxBatchUnpacked)}
+	if p.verified {
+		p.state.log = uint64(src.ID())
+	}
+	return p
 }
 
 // catchUp folds up to target.
@@ -74,7 +80,9 @@ func (p *partition) step(db *badger.DB, target int64) (done bool, err error) {
 	}
 	if start := p.src.Marks().LogStart; p.state.next < start {
 		// What retention took before it was folded is no part of the view.
-		if err := p.save(db, state{next: start}); err != nil {
+		st := p.state
+		st.next, st.base, st.last, st.epoch, st.crc = start, 0, 0, 0, 0
+		if err := p.save(db, st); err != nil {
 			return false, err
 		}
 	}
@@ -95,7 +103,8 @@ func (p *partition) step(db *badger.DB, target int64) (done bool, err error) {
 	return false, p.foldBatches(db, res)
 }
 
-// verify compares the last folded batch with the log's. Until then the fold may be of a deleted topic of the same name.
+// verify compares the log, and its batch at the end of the fold, with what was folded. Until then the fold may be of a deleted
+// topic of the same name. What compaction may do to a batch makes no other log of it.
 func (p *partition) verify() error {
 	if p.verified {
 		return nil
@@ -103,7 +112,7 @@ func (p *partition) verify() error {
 	m := p.src.Marks()
 	last := p.state.next - 1
 	switch {
-	case p.state.next > m.End:
+	case p.state.log != uint64(p.src.ID()) || p.state.next > m.End:
 		return errOtherLog
 	case last < m.LogStart || p.state.crc == 0:
 		// Nothing of the fold is left to answer with: every entry is below the log start.
@@ -123,7 +132,11 @@ func (p *partition) verify() error {
 	if err != nil {
 		return fmt.Errorf("check partition %d at offset %d: %w", p.number, last, err)
 	}
-	if h.BaseOffset != p.state.base || h.CRC != p.state.crc {
+	compacted := last < p.src.Whole() // asked for after the read, so that it is true of the batch
+	same := h.BaseOffset == p.state.base && h.LastOffset() == p.state.last && h.LeaderEpoch == p.state.epoch
+	switch {
+	case compacted && h.BaseOffset > last: // the batch is gone
+	case !same, !compacted && h.CRC != p.state.crc:
 		return errOtherLog
 	}
 	p.verified = true
@@ -145,15 +158,23 @@ func (p *partition) foldBatches(db *badger.DB, res log.ReadResult) error {
 		if err != nil {
 			return fmt.Errorf("fold partition %d at offset %d: %w", p.number, w.next.next, err)
 		}
+		if h.BaseOffset > w.next.next {
+			w.lacks(h.BaseOffset)
+		}
 		// Invariant 5: markers carry no data, and what was aborted never was.
 		if !h.Control() && !p.aborts.contains(&h) {
 			if err := p.foldBatch(&w, batch); err != nil {
 				return err
 			}
 		}
-		w.next = state{next: h.LastOffset() + 1, base: h.BaseOffset, crc: h.CRC}
+		w.next.reach(h.LastOffset()+1, &h)
 	}
 	return w.commit()
+}
+
+// reach notes that the fold has come to an offset, and the batch that holds the one before.
+func (s *state) reach(next int64, h *record.Header) {
+	s.next, s.base, s.last, s.epoch, s.crc = next, h.BaseOffset, h.LastOffset(), h.LeaderEpoch, h.CRC
 }
 
 func (p *partition) foldBatch(w *writer, batch []byte) error {
@@ -161,11 +182,17 @@ func (p *partition) foldBatch(w *writer, batch []byte) error {
 		return fmt.Errorf("fold partition %d at offset %d: %w", p.number, w.next.next, err)
 	}
 	h := p.reader.BatchHeader()
+	from := p.state.next
+	want := max(from, h.BaseOffset)
 	for p.reader.Next() {
 		r := p.reader.Record()
-		if r.Offset < p.state.next {
+		if r.Offset < from {
 			continue // folded before, or below the log start inside its batch
 		}
+		if r.Offset > want {
+			w.lacks(r.Offset)
+		}
+		want = r.Offset + 1
 		truncate := r.Key == nil && isTruncate(r.Value)
 		if r.Key == nil && !truncate {
 			continue
@@ -175,7 +202,7 @@ func (p *partition) foldBatch(w *writer, batch []byte) error {
 			e.tombstone = true // whether or not a tombstone follows
 		}
 		if w.next.next = r.Offset; r.Offset > h.BaseOffset {
-			w.next.base, w.next.crc = h.BaseOffset, h.CRC // the batch that holds the offset before
+			w.next.reach(r.Offset, h)
 		}
 		if err := w.put(r.Key, truncate, r.Offset, &e); err != nil {
 			return err
@@ -183,6 +210,9 @@ func (p *partition) foldBatch(w *writer, batch []byte) error {
 	}
 	if err := p.reader.Err(); err != nil {
 		return fmt.Errorf("fold partition %d: %w", p.number, err)
+	}
+	if want <= h.LastOffset() {
+		w.lacks(h.LastOffset() + 1)
 	}
 	return nil
 }
@@ -202,6 +232,10 @@ type writer struct {
 	entries int
 	next    state // reached so far
 }
+
+// lacks notes that the log lacks records below an offset. What superseded them lies below the offset that compaction has come to,
+// and a cut between the two cannot be told.
+func (w *writer) lacks(end int64) { w.next.lacks(max(end, w.p.src.Whole())) }
 
 func (w *writer) put(key []byte, truncate bool, offset int64, e *entry) error {
 	p := w.p
@@ -226,6 +260,7 @@ func (w *writer) put(key []byte, truncate bool, offset int64, e *entry) error {
 	mid := len(p.buf)
 	p.buf = e.append(p.buf)
 	w.entries++
+	w.next.bounds(offset, e)
 	if err := w.txn.Set(p.buf[start:mid:mid], p.buf[mid:len(p.buf):len(p.buf)]); err != nil {
 		return fmt.Errorf("write view: %w", err)
 	}

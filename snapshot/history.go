@@ -11,6 +11,8 @@ import (
 // History calls fn for every record of a key that the log still holds, oldest first; a truncate that the key was alive at is
 // told as a record without a value. A key that lies in several partitions is told partition by partition, beginning with the
 // one that had it first. A Row's slices are valid until fn returns.
+//
+// What compaction has taken is left out without a word: Whole tells from which offset on nothing is.
 func (v *Views) History(ctx context.Context, topic string, key []byte, fn func(Row) error) error {
 	w, err := v.open(ctx, topic)
 	if err != nil {
@@ -32,12 +34,32 @@ func (v *Views) History(ctx context.Context, topic string, key []byte, fn func(R
 		}
 		return fn(r)
 	})
+	win.skip = true
 	for _, p := range parts {
 		if err := p.tell(ctx, win); err != nil {
 			return fmt.Errorf("history in %s: %w", topic, err)
 		}
 	}
 	return win.flush(ctx)
+}
+
+// Whole tells for each partition from which offset on the history of its keys is whole. 0: compaction has taken nothing
+// that retention has not.
+func (v *Views) Whole(topic string) ([]int64, error) {
+	t, err := v.lookup(topic)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]int64, len(t.parts))
+	for i, p := range t.parts {
+		p.mu.Lock()
+		whole := max(p.state.whole, p.src.Whole())
+		p.mu.Unlock()
+		if whole > p.src.Marks().LogStart {
+			all[i] = whole
+		}
+	}
+	return all, nil
 }
 
 // life is what one partition has of a key.

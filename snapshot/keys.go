@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Key spaces of the database.
@@ -17,7 +18,7 @@ const (
 )
 
 const (
-	formatVersion = 3
+	formatVersion = 4
 	offsetLen     = 8
 	prefixLen     = 1 + 4 + 4
 	hashedKey     = 0xffff // in place of a key's length
@@ -138,25 +139,84 @@ func parseEntry(b []byte) (e entry, err error) {
 	return e, nil
 }
 
-// state is how far a partition's fold is: the next offset, and the batch before it to recognise the log by.
+// state is how far a partition's fold is: the next offset, the log and the batch before that offset to recognise it by, and
+// from where on the entries are whole.
 type state struct {
 	next int64
-	base int64  // of the last folded batch
-	crc  uint32 // its checksum
+	log  uint64 // the source's ID
+	// The last folded batch. Compaction makes a new checksum, and may take the whole batch.
+	base, last int64
+	epoch      int32
+	crc        uint32
+	// Invariant: there is an entry for every keyed, committed record from whole on that is not below the log start; below it, at
+	// least for the last one of each key, but for tombstones. 0: nothing is missing.
+	whole int64
+	// wholeCommit and wholeTime (us) are of the first record behind whole: a cut at or behind them takes in all that
+	// is missing. unknownCommit, unknownTime: there is none yet.
+	wholeCommit uint64
+	wholeTime   int64
+}
+
+const (
+	unknownCommit = math.MaxUint64
+	unknownTime   = math.MaxInt64
+	stateLen      = 8*7 + 4*2
+)
+
+// lacks notes that records below an offset are missing.
+func (s *state) lacks(whole int64) {
+	if whole > s.whole {
+		s.whole, s.wholeCommit, s.wholeTime = whole, unknownCommit, unknownTime
+	}
+}
+
+// bounds notes an entry, which may be the first behind what is missing.
+func (s *state) bounds(offset int64, e *entry) {
+	if s.whole == 0 || offset < s.whole || s.wholeTime != unknownTime {
+		return
+	}
+	switch e.place {
+	case placeKnown:
+		s.wholeCommit, s.wholeTime = e.commit, e.commitTime
+	case placeNone:
+		s.wholeTime = e.timestamp*1000 + 999
+	}
+}
+
+// covers tells whether a cut surely takes in all records that are missing.
+func (s *state) covers(at *At, start int64) bool {
+	switch {
+	case s.whole <= start:
+		return true
+	case at.Offset != nil:
+		return *at.Offset >= s.whole-1
+	case at.Position != nil:
+		return s.wholeCommit != unknownCommit && *at.Position >= s.wholeCommit
+	case at.Time != nil:
+		return s.wholeTime != unknownTime && at.Time.UnixMicro() >= s.wholeTime
+	}
+	return true
 }
 
 func (s state) encode() []byte {
-	b := binary.BigEndian.AppendUint64(nil, uint64(s.next))
-	b = binary.BigEndian.AppendUint64(b, uint64(s.base))
-	return binary.BigEndian.AppendUint32(b, s.crc)
+	be := binary.BigEndian
+	b := make([]byte, 0, stateLen)
+	for _, n := range []uint64{uint64(s.next), s.log, uint64(s.base), uint64(s.last), uint64(s.whole), s.wholeCommit, uint64(s.wholeTime)} {
+		b = be.AppendUint64(b, n)
+	}
+	return be.AppendUint32(be.AppendUint32(b, uint32(s.epoch)), s.crc)
 }
 
 func parseState(b []byte) (state, error) {
-	if len(b) != 20 {
+	if len(b) != stateLen {
 		return state{}, fmt.Errorf("read fold state: %w", errCorrupt)
 	}
 	be := binary.BigEndian
-	return state{int64(be.Uint64(b)), int64(be.Uint64(b[8:])), be.Uint32(b[16:])}, nil
+	n := func(i int) uint64 { return be.Uint64(b[8*i:]) }
+	return state{
+		next: int64(n(0)), log: n(1), base: int64(n(2)), last: int64(n(3)), whole: int64(n(4)), wholeCommit: n(5), wholeTime: int64(n(6)),
+		epoch: int32(be.Uint32(b[56:])), crc: be.Uint32(b[60:]),
+	}, nil
 }
 
 // fields reads varints; bad is sticky.

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -54,10 +55,13 @@ func (h *hit) within(at *At) (bool, error) {
 
 // cursor walks one partition's entries.
 type cursor struct {
+	name    string // the topic's
 	part    *partition
 	start   int64 // the log start: what is below it is gone
+	state   state // of the fold, as the query sees it
 	it      *badger.Iterator
 	keyPart []byte // scratch
+	any     bool   // the query met an entry of its key
 	// emptied are the truncates that the query sees, latest first. Before the latest, no key lives.
 	emptied []hit
 }
@@ -102,7 +106,11 @@ func (w *view) close() {
 // seek opens a cursor on each partition for what starts with its prefix and suffix.
 func (w *view) seek(suffix []byte, reverse bool, at *At) error {
 	for _, p := range w.topic.parts {
-		c := &cursor{part: p, start: p.src.Marks().LogStart}
+		st, err := readState(w.txn, p.topic, p.number)
+		if err != nil {
+			return err
+		}
+		c := &cursor{name: w.topic.name, part: p, start: p.src.Marks().LogStart, state: st}
 		prefix := append(entryPrefix(nil, p.topic, p.number), suffix...)
 		c.it = w.txn.NewIterator(badger.IteratorOptions{Prefix: prefix, Reverse: reverse})
 		w.cursors = append(w.cursors, c)
@@ -131,11 +139,12 @@ func (p *partition) hit(item *badger.Item) (h hit, err error) {
 	return h, err
 }
 
-// first walks the entries that start with keyPart, latest first, to the one that the cut shows.
+// first walks the entries that start with keyPart, latest first, to the one that the cut shows. Below the point from which on
+// entries are whole the last one of a key is surely there, so what a cut shows is known unless it leaves out one of these.
 func (c *cursor) first(keyPart []byte, at *At) (h hit, found bool, err error) {
 	for step := 0; c.it.ValidForPrefix(keyPart); step++ {
 		if step == nextSteps && at.Offset != nil {
-			c.it.Seek(appendOffset(slices.Clone(keyPart), *at.Offset))
+			c.it.Seek(appendOffset(slices.Clone(keyPart), max(*at.Offset, c.state.whole-1)))
 			continue
 		}
 		if h, err = c.hit(); err != nil {
@@ -144,6 +153,7 @@ func (c *cursor) first(keyPart []byte, at *At) (h hit, found bool, err error) {
 		if h.offset < c.start {
 			return h, false, nil
 		}
+		c.any = true
 		ok, err := h.within(at)
 		switch {
 		case err != nil:
@@ -152,10 +162,32 @@ func (c *cursor) first(keyPart []byte, at *At) (h hit, found bool, err error) {
 			return c.emptied[0], true, nil
 		case ok:
 			return h, true, nil
+		case h.offset < c.state.whole:
+			return h, false, c.lost()
 		}
 		c.it.Next()
 	}
 	return h, false, nil
+}
+
+// lost is the error of a question that needs what compaction has taken.
+func (c *cursor) lost() error {
+	return &CompactedError{Topic: c.name, Partition: c.part.number, Whole: max(c.state.whole, c.part.src.Whole())}
+}
+
+// absent is called when no cursor found its key. That answers the question only where the cut takes in all that is missing:
+// the key may have been deleted, and its tombstone forgotten.
+func (w *view) absent(at *At) error {
+	var unsure *cursor
+	for _, c := range w.cursors {
+		if !c.state.covers(at, c.start) && (unsure == nil || c.any) {
+			unsure = c
+		}
+	}
+	if unsure == nil {
+		return nil
+	}
+	return unsure.lost()
 }
 
 // nextSteps is how many entries a cursor walks before it seeks instead.
@@ -176,10 +208,35 @@ func (c *cursor) leave(keyPart []byte) {
 
 // Latest returns the last record of a key at a cut; found is false when there is none. The record of a deleted key is a
 // tombstone, or the truncate that emptied its table: found, and Deleted.
+//
+// Where the topic was compacted, the answer is right or an ErrCompacted; now is always answered.
 func (v *Views) Latest(ctx context.Context, topic string, key []byte, at At) (row Row, found bool, err error) {
 	if err := at.check(); err != nil {
 		return Row{}, false, err
 	}
+	err = v.retry(topic, at, func() (again bool, err error) {
+		row, found, err = v.latest(ctx, topic, key, at)
+		return true, err
+	})
+	return row, found, err
+}
+
+// retry repeats a question about now when compaction took a record between the view's reading and the log's: there is a
+// newer one by then.
+func (v *Views) retry(topic string, at At, ask func() (again bool, err error)) error {
+	for range retries {
+		again, err := ask()
+		if !at.now() || !errors.Is(err, ErrCompacted) {
+			return err
+		}
+		if !again {
+			break
+		}
+	}
+	return fmt.Errorf("compaction of %s took records while they were read: %w", topic, ErrNotReady)
+}
+
+func (v *Views) latest(ctx context.Context, topic string, key []byte, at At) (row Row, found bool, err error) {
 	w, err := v.open(ctx, topic)
 	if err != nil {
 		return Row{}, false, err
@@ -199,12 +256,19 @@ func (v *Views) Latest(ctx context.Context, topic string, key []byte, at At) (ro
 		}
 	}
 	if !found {
+		if err := w.absent(&at); err != nil {
+			return Row{}, false, fmt.Errorf("look up key in %s: %w", topic, err)
+		}
 		return Row{}, false, nil
 	}
 	r := v.rowReader(topic)
 	defer v.release(r)
 	row, found, err = r.read(&best)
-	if err != nil || !found {
+	switch {
+	case errors.Is(err, ErrCompacted) && best.tombstone:
+		row, found, err = r.row(&best), true, nil // all that there is to know of it is in the entry
+		row.Key = key
+	case err != nil || !found:
 		return Row{}, false, err
 	}
 	if best.truncate {
@@ -221,16 +285,33 @@ func (v *Views) Latest(ctx context.Context, topic string, key []byte, at At) (ro
 
 // Scan calls fn for the record of each key that lives at the cut, in order of the keys (shorter ones first). A Row's
 // slices are valid until fn returns. An error of fn ends the scan and is returned.
+//
+// Where the topic was compacted, the rows are those of the cut or the scan ends with ErrCompacted, at the latest at the first
+// row that is gone. A scan of now that compaction overtakes after its first rows ends with ErrNotReady: ask again.
 func (v *Views) Scan(ctx context.Context, topic string, at At, fn func(Row) error) error {
 	if err := at.check(); err != nil {
 		return err
 	}
+	told := false
+	return v.retry(topic, at, func() (again bool, err error) {
+		err = v.scan(ctx, topic, at, func(r Row) error {
+			told = true
+			return fn(r)
+		})
+		return !told, err
+	})
+}
+
+func (v *Views) scan(ctx context.Context, topic string, at At, fn func(Row) error) error {
 	w, err := v.open(ctx, topic)
 	if err != nil {
 		return err
 	}
 	defer w.close()
 	if err := w.seek(nil, false, &at); err != nil {
+		return fmt.Errorf("scan %s: %w", topic, err)
+	}
+	if err := w.absent(&at); err != nil { // of some key that no entry tells of
 		return fmt.Errorf("scan %s: %w", topic, err)
 	}
 	reader := v.rowReader(topic)

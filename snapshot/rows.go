@@ -11,6 +11,8 @@ import (
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
+var errAbsent = errors.New("the log holds no record there")
+
 // rowReader reads records back from the log, keeping the batch that it read last: going forward through a
 // partition each batch is read and unpacked once.
 type rowReader struct {
@@ -33,9 +35,14 @@ func (v *Views) rowReader(topic string) *rowReader {
 
 func (v *Views) release(r *rowReader) { v.readers.Put(r.reader) }
 
-// read returns a hit's record; found is false when retention took it meanwhile. Its slices are valid until the next call.
+// read returns a hit's record; found is false when retention took it meanwhile. One that compaction took is an ErrCompacted. The
+// row's slices are valid until the next call.
 func (r *rowReader) read(h *hit) (row Row, found bool, err error) {
-	if err := r.load(h); err != nil {
+	err = r.load(h)
+	if errors.Is(err, errAbsent) {
+		return r.absent(h)
+	}
+	if err != nil {
 		if errors.Is(err, log.ErrOffsetOutOfRange) && h.offset < h.part.src.Marks().LogStart {
 			return Row{}, false, nil
 		}
@@ -50,13 +57,8 @@ func (r *rowReader) read(h *hit) (row Row, found bool, err error) {
 			break
 		}
 		r.ready = true
-		row := Row{
-			Topic: r.topic, Partition: h.part.number, Offset: h.offset, Timestamp: time.UnixMilli(rec.Timestamp).UTC(),
-			Key: rec.Key, Value: rec.Value, Deleted: h.tombstone,
-		}
-		if h.place == placeKnown {
-			row.Position, row.CommitTime = h.commit, time.UnixMicro(h.commitTime).UTC()
-		}
+		row := r.row(h)
+		row.Key, row.Value = rec.Key, rec.Value
 		if h.place != placeNone {
 			row.Place, _ = rec.Header(positionHeader)
 		}
@@ -71,7 +73,29 @@ func (r *rowReader) read(h *hit) (row Row, found bool, err error) {
 	if err := r.reader.Err(); err != nil {
 		return Row{}, false, r.fail(h, err)
 	}
-	return Row{}, false, r.fail(h, errors.New("the log holds no record there"))
+	return r.absent(h)
+}
+
+// absent tells why the log does not hold a hit's record.
+func (r *rowReader) absent(h *hit) (row Row, found bool, err error) {
+	if whole := h.part.src.Whole(); h.offset < whole {
+		if h.offset < h.part.src.Marks().LogStart {
+			return Row{}, false, nil
+		}
+		return Row{}, false, &CompactedError{Topic: r.topic, Partition: h.part.number, Whole: whole}
+	}
+	return Row{}, false, r.fail(h, errAbsent)
+}
+
+// row is what a hit tells of its record.
+func (r *rowReader) row(h *hit) Row {
+	row := Row{
+		Topic: r.topic, Partition: h.part.number, Offset: h.offset, Timestamp: time.UnixMilli(h.timestamp).UTC(), Deleted: h.tombstone,
+	}
+	if h.place == placeKnown {
+		row.Position, row.CommitTime = h.commit, time.UnixMicro(h.commitTime).UTC()
+	}
+	return row
 }
 
 func (r *rowReader) fail(h *hit, err error) error {
@@ -91,6 +115,9 @@ func (r *rowReader) load(h *hit) error {
 	res, err := h.part.src.Read(h.offset, 1, true, log.ReadCommitted)
 	if err != nil {
 		return err
+	}
+	if len(res.Batches) == 0 {
+		return errAbsent
 	}
 	batch, _, err := record.Next(res.Batches)
 	if err != nil {
@@ -113,6 +140,7 @@ type window struct {
 	order  []int
 	rows   []Row
 	arena  []byte
+	skip   bool // records that compaction took are left out, and are no error
 }
 
 func newWindow(reader *rowReader, fn func(Row) error) *window {
@@ -148,6 +176,9 @@ func (w *window) flush(ctx context.Context) error {
 	})
 	for _, i := range w.order {
 		row, found, err := w.reader.read(&w.hits[i])
+		if w.skip && errors.Is(err, ErrCompacted) {
+			found, err = false, nil
+		}
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -35,6 +36,9 @@ func (v *Views) AnyKey(ctx context.Context, topic string) (key []byte, found boo
 			row, ok, err := r.read(&h)
 			key = bytes.Clone(row.Key)
 			v.release(r)
+			if errors.Is(err, ErrCompacted) {
+				continue
+			}
 			if ok || err != nil {
 				return key, ok, err
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sort"
 	"sync"
 
@@ -13,14 +14,24 @@ import (
 
 // memSource is a partition log in memory, made of real record batches.
 type memSource struct {
+	id      log.GroupID
 	mu      sync.Mutex
+	whole   int64
 	batches [][]byte // stamped, in offset order
 	aborted []log.AbortedTxn
 	open    map[int64]int64 // producer -> first offset of its open transaction
 	marks   log.Marks
 }
 
-func newMemSource() *memSource { return &memSource{open: map[int64]int64{}} }
+func newMemSource() *memSource { return &memSource{id: 7, open: map[int64]int64{}} }
+
+func (s *memSource) ID() log.GroupID { return s.id }
+
+func (s *memSource) Whole() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.whole, s.marks.LogStart)
+}
 
 func (s *memSource) Marks() log.Marks {
 	s.mu.Lock()
@@ -154,4 +165,72 @@ func (s *memSource) retain(start int64) {
 	for len(s.batches) > 0 && header(s.batches[0]).LastOffset() < s.marks.LogStart {
 		s.batches = s.batches[1:]
 	}
+}
+
+// compact takes out of the batches that end below some offset what compaction would: all but the last committed record of each key,
+// what was aborted, and, when forget is set, the tombstones. Records without a key stay. The last batch stays even if it is empty.
+func (s *memSource) compact(below int64, forget bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	below = min(below, s.marks.LastStable)
+	n := sort.Search(len(s.batches), func(i int) bool { return header(s.batches[i]).LastOffset() >= below })
+	if n == 0 {
+		return
+	}
+	last := map[string]int64{}
+	s.each(s.batches[:n], func(r *record.Record, committed bool) {
+		if committed && r.Key != nil {
+			last[string(r.Key)] = r.Offset
+		}
+	})
+	committed := map[int64]bool{}
+	s.each(s.batches[:n], func(r *record.Record, yes bool) { committed[r.Offset] = yes })
+	w := record.NewRewriter(1 << 20)
+	var kept [][]byte
+	for i, b := range s.batches[:n] {
+		h := header(b)
+		b, left, err := w.Rewrite(nil, b, func(r *record.Record) bool {
+			return h.Control() || committed[r.Offset] && (r.Key == nil || last[string(r.Key)] == r.Offset && (r.Value != nil || !forget))
+		})
+		if err != nil {
+			panic(err)
+		}
+		if left > 0 && !(h.Control() && forget) || i == n-1 {
+			kept = append(kept, b)
+		}
+	}
+	s.whole = max(s.whole, header(s.batches[n-1]).LastOffset()+1)
+	s.batches = append(kept, s.batches[n:]...)
+	if forget {
+		s.aborted = slices.DeleteFunc(s.aborted, func(a log.AbortedTxn) bool { return a.LastOffset < s.whole })
+	}
+}
+
+// each calls fn for the data records of some batches.
+func (s *memSource) each(batches [][]byte, fn func(r *record.Record, committed bool)) {
+	reader := record.NewReader(1 << 20)
+	for _, b := range batches {
+		h := header(b)
+		if h.Control() {
+			continue
+		}
+		aborted := slices.ContainsFunc(s.aborted, func(a log.AbortedTxn) bool {
+			return h.Transactional() && a.ProducerID == h.ProducerID && a.FirstOffset <= h.BaseOffset && h.BaseOffset <= a.LastOffset
+		})
+		if err := reader.Reset(b); err != nil {
+			panic(err)
+		}
+		for reader.Next() {
+			fn(reader.Record(), !aborted)
+		}
+	}
+}
+
+// holds lists the offsets that the log has a data record at.
+func (s *memSource) holds() map[int64]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[int64]bool{}
+	s.each(s.batches, func(r *record.Record, _ bool) { all[r.Offset] = true })
+	return all
 }

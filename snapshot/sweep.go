@@ -7,11 +7,15 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// sweeper deletes entries of records that retention took, one bounded piece at a time.
+// sweeper deletes entries of records that retention or compaction took, one bounded piece at a time. A pass goes over the
+// entries of a partition, and once more when there is something of compaction to delete: only then is it known which cuts lose
+// something by it.
 type sweeper struct {
 	p     *partition
 	from  []byte // where the next piece begins
 	start int64  // the log start that this pass deletes below
+	whole int64  // the offset that compaction has come to in this pass
+	trim  trim
 }
 
 // step works on p when it has a pass to make or to go on with. One pass is under way at a time.
@@ -24,24 +28,35 @@ func (s *sweeper) step(db *badger.DB, p *partition) (worked bool, err error) {
 	if s.p != nil && s.p != p && !s.stale() {
 		return false, nil
 	}
-	if s.p != p {
-		start := p.src.Marks().LogStart
-		// Looking at all entries is worth it when enough of them are gone.
-		if retired := start - p.swept; retired <= 0 || retired < (p.state.next-start)/sweepShare {
-			return false, nil
-		}
-		*s = sweeper{p: p, from: entryPrefix(nil, p.topic, p.number), start: start}
+	if s.p != p && !s.begin(p) {
+		return false, nil
 	}
 	done, err := s.piece(db)
 	if err != nil {
 		*s = sweeper{}
 		return false, err
 	}
+	if done && s.trim.found > 0 && !s.trim.deletes {
+		s.from, s.trim.key, s.trim.deletes = entryPrefix(nil, p.topic, p.number), nil, true
+		done = false
+	}
 	if done {
-		p.swept = s.start
+		p.swept, p.trimmed = s.start, s.whole
 		*s = sweeper{}
 	}
 	return true, nil
+}
+
+// begin starts a pass over p, when enough of its entries are gone from the log for looking at all of them.
+func (s *sweeper) begin(p *partition) bool {
+	start := p.src.Marks().LogStart
+	whole := max(start, min(p.src.Whole(), p.state.next))
+	enough := func(gone int64) bool { return gone > 0 && gone >= (p.state.next-start)/sweepShare }
+	if !enough(start-p.swept) && !enough(whole-max(p.trimmed, start)) {
+		return false
+	}
+	*s = sweeper{p: p, from: entryPrefix(nil, p.topic, p.number), start: start, whole: whole}
+	return true
 }
 
 // stale: the partition of the pass is no longer there to go on with.
@@ -56,20 +71,62 @@ func (s *sweeper) piece(db *badger.DB) (done bool, err error) {
 	defer txn.Discard()
 	prefix := entryPrefix(nil, s.p.topic, s.p.number)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
+	defer it.Close()
 	var gone [][]byte
 	size, seen := 0, 0
-	for it.Seek(s.from); it.Valid() && seen < sweepEntries && size < sweepKeys; it.Next() {
+	s.trim.reads = 0
+	for it.Seek(s.from); it.Valid() && seen < sweepEntries && size < sweepKeys && s.trim.reads < goneReads; {
 		seen++
 		k := it.Item().KeyCopy(nil)
 		s.from = append(append(s.from[:0], k...), 0)
-		if _, offset := splitEntryKey(k); offset < s.start {
+		dies, err := s.dies(it, k)
+		if err != nil {
+			return false, err
+		}
+		if dies {
 			gone = append(gone, k)
 			size += len(k)
 		}
 	}
 	done = !it.Valid()
 	it.Close()
-	return done, deleteAll(txn, gone)
+	if !s.trim.deletes || len(gone) == 0 {
+		return done, deleteAll(txn, gone)
+	}
+	// What is deleted is said to be missing in the same transaction.
+	st := s.trim.after(s.p.state, s.whole)
+	if err := txn.Set(stateKey(s.p.topic, s.p.number), st.encode()); err != nil {
+		return false, fmt.Errorf("delete from view: %w", err)
+	}
+	if err := deleteAll(txn, gone); err != nil {
+		return false, err
+	}
+	s.p.state = st
+	return done, nil
+}
+
+// dies tells whether the entry under k, which the iterator stands on, is to be deleted, and moves the iterator on.
+func (s *sweeper) dies(it *badger.Iterator, k []byte) (bool, error) {
+	keyPart, offset := splitEntryKey(k)
+	if offset < s.start || offset >= s.whole || isTruncateKey(keyPart[prefixLen:]) {
+		it.Next()
+		return offset < s.start, nil
+	}
+	h, err := s.p.hit(it.Item())
+	if err != nil {
+		return false, err
+	}
+	superseded := s.trim.superseded(keyPart, &h)
+	it.Next()
+	switch {
+	case !s.trim.deletes:
+		return false, nil
+	case superseded:
+		return true, nil
+	case h.tombstone && !it.ValidForPrefix(keyPart):
+		return s.trim.forgotten(&h) // the last entry of its key: when the log has forgotten it, the view may
+	}
+	return false, nil
 }
 
 func deleteAll(txn *badger.Txn, keys [][]byte) error {
