@@ -43,6 +43,9 @@ type Row struct {
 	Deleted    bool
 	Place      []byte // the whole position header; nil when the record has none
 	OldKey     []byte // the key that the row had before; nil unless the record is the create of a key change
+	// WholeFrom is set in a history: from this offset on the partition's versions are all told, and older ones may have been
+	// taken by compaction. 0: none were, other than by retention.
+	WholeFrom int64
 }
 
 // Options configure Views.

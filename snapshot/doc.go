@@ -23,8 +23,27 @@
 // entry is a function of its record. A topic's deletion or rebuild first persists, in one transaction, that the old id is to
 // be deleted and which id takes its place; the deletion itself is idempotent and starts over after a crash.
 //
-// The log may be another than the one that was folded: a topic deleted and created again while nobody looked. The checksum
-// of the last folded batch is kept with the offset and compared before a view is used; on a mismatch the topic is rebuilt.
+// The log may be another than the one that was folded: a topic deleted and created again while nobody looked. The log's id and
+// the last folded batch are kept with the offset and compared before a view is used; on a mismatch the topic is rebuilt. Of a
+// batch that compaction may have touched, what compaction keeps is compared (base and last offset, leader epoch), and one that
+// it has taken is not missed.
+//
+// # Compacted topics
+//
+// Compaction takes records out of the log behind the view's back: superseded ones, and tombstones after a while (invariant 10:
+// never the last record of a key otherwise). So
+//
+//   - Now is always right. A record that is gone when it is read back has a newer one by then, and the question is asked
+//     again; a scan that has told rows already ends with ErrNotReady, as rows of two moments are no state (invariant 5).
+//   - As long as a view has an entry for every record, a cut's record is known, and if the log has not, the answer is
+//     ErrCompacted.
+//   - Where records were gone before they were folded (a gap in the offsets), and once entries of such records are trimmed, entries
+//     are whole only from some offset on (state.whole, in the transaction that deletes the entries). Below it the last entry of
+//     a key is the last record that the key had there. So a cut is answered unless it leaves out an entry below that offset,
+//     or finds none and does not take in all that is missing.
+//   - A history tells what there is, and from which offset on it is whole.
+//
+// Cuts by time and position trust that times and positions rise within a partition, as those of a source do.
 //
 // # What a view does not say
 //

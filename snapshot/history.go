@@ -12,7 +12,7 @@ import (
 // told as a record without a value. A key that lies in several partitions is told partition by partition, beginning with the
 // one that had it first. A Row's slices are valid until fn returns.
 //
-// What compaction has taken is left out without a word: Whole tells from which offset on nothing is.
+// What compaction has taken is left out: Row.WholeFrom tells from which offset on nothing is.
 func (v *Views) History(ctx context.Context, topic string, key []byte, fn func(Row) error) error {
 	w, err := v.open(ctx, topic)
 	if err != nil {
@@ -32,6 +32,7 @@ func (v *Views) History(ctx context.Context, topic string, key []byte, fn func(R
 		case !bytes.Equal(r.Key, key):
 			return nil // another key of the same hash
 		}
+		r.WholeFrom = w.wholeFrom(r.Partition)
 		return fn(r)
 	})
 	win.skip = true
@@ -43,23 +44,13 @@ func (v *Views) History(ctx context.Context, topic string, key []byte, fn func(R
 	return win.flush(ctx)
 }
 
-// Whole tells for each partition from which offset on the history of its keys is whole. 0: compaction has taken nothing
-// that retention has not.
-func (v *Views) Whole(topic string) ([]int64, error) {
-	t, err := v.lookup(topic)
-	if err != nil {
-		return nil, err
+// wholeFrom is asked for after records were looked for, so that none is missing above it.
+func (w *view) wholeFrom(partition int32) int64 {
+	c := w.cursors[partition]
+	if whole := max(c.state.whole, c.part.src.Whole()); whole > c.part.src.Marks().LogStart {
+		return whole
 	}
-	all := make([]int64, len(t.parts))
-	for i, p := range t.parts {
-		p.mu.Lock()
-		whole := max(p.state.whole, p.src.Whole())
-		p.mu.Unlock()
-		if whole > p.src.Marks().LogStart {
-			all[i] = whole
-		}
-	}
-	return all, nil
+	return 0
 }
 
 // life is what one partition has of a key.

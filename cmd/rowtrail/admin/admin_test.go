@@ -255,6 +255,39 @@ func TestBrokenStreamSaysSo(t *testing.T) {
 	}
 }
 
+// TestCompactedPastIsGone: a point that compaction has made unknown is 410, and a history says from where on it is whole.
+func TestCompactedPastIsGone(t *testing.T) {
+	rows := sampleRows()
+	rows[1].WholeFrom = 7
+	base := serve(t, Options{Views: compactedViews{fakeViews{rows: rows}}})
+	const want = `{"error":"shop.orders was compacted: in partition 0 its past is whole only from offset 7 on; ask for a later point, or for now"}`
+	for _, path := range []string{"/v1/state/shop.orders/2?at=1", "/v1/state/shop.orders?at=1"} {
+		if status, body := get(t, base+path); status != http.StatusGone || body != want {
+			t.Errorf("%s: got %d %s", path, status, body)
+		}
+	}
+	if _, body := get(t, base+"/v1/history/shop.orders/2"); !strings.Contains(body, `"wholeFrom":7`) {
+		t.Errorf("history: %s", body)
+	}
+	if _, body := get(t, base+"/v1/history/shop.orders/1"); strings.Contains(body, "wholeFrom") {
+		t.Errorf("history: %s", body)
+	}
+}
+
+// compactedViews cannot tell any point in the past.
+type compactedViews struct{ fakeViews }
+
+func (v compactedViews) Latest(ctx context.Context, topic string, key []byte, at snapshot.At) (snapshot.Row, bool, error) {
+	if at.Offset == nil {
+		return v.fakeViews.Latest(ctx, topic, key, at)
+	}
+	return snapshot.Row{}, false, fmt.Errorf("look up: %w", &snapshot.CompactedError{Topic: topic, Whole: 7})
+}
+
+func (v compactedViews) Scan(_ context.Context, topic string, _ snapshot.At, _ func(snapshot.Row) error) error {
+	return &snapshot.CompactedError{Topic: topic, Whole: 7}
+}
+
 func TestPprofOnlyWhenEnabled(t *testing.T) {
 	if status, _ := get(t, serve(t, Options{Pprof: true})+"/debug/pprof/"); status != 200 {
 		t.Errorf("pprof answers %d", status)

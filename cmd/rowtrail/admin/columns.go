@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -72,6 +73,9 @@ func (r *columnReader) complete(ctx context.Context, found *columns, missing map
 	w.follow(row, pos)
 	for step := 0; len(missing) > 0 && step < maxFill; step++ {
 		version, exists, err := r.views.Latest(ctx, r.topic, w.key, w.at)
+		if errors.Is(err, snapshot.ErrCompacted) {
+			return nil // invariant 6: what is missing stays missing
+		}
 		if err != nil {
 			return err
 		}

@@ -81,7 +81,10 @@ func (s *Server) parse(w http.ResponseWriter, r *http.Request, keyed bool) (quer
 
 // failQuery tells a question that cannot be answered from a node that cannot answer now.
 func failQuery(w http.ResponseWriter, q query, err error) {
+	var compacted *snapshot.CompactedError
 	switch {
+	case errors.As(err, &compacted):
+		fail(w, http.StatusGone, compacted.Error())
 	case errors.Is(err, snapshot.ErrUnknownTopic), errors.Is(err, snapshot.ErrNotReady), errors.Is(err, snapshot.ErrClosed):
 		w.Header().Set("Retry-After", "1")
 		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%s cannot be read yet: %v", q.topic, err))

@@ -57,7 +57,9 @@ type Row struct {
 	Op         string          `json:"op,omitempty"`
 	Row        json.RawMessage `json:"row,omitempty"`
 	Value      json.RawMessage `json:"value,omitempty"`
-	Absent     []string        `json:"absent,omitempty"` // columns that no version since the row's key came up has a value of
+	// WholeFrom is in a history: from this offset on it is whole; older versions may have been compacted away.
+	WholeFrom int64    `json:"wholeFrom,omitempty"`
+	Absent    []string `json:"absent,omitempty"` // columns that no version since the row's key came up has a value of
 }
 
 // envelope is the part of a Debezium change event that state and history show.
@@ -72,7 +74,7 @@ type envelope struct {
 func newRow(r snapshot.Row, full bool) Row {
 	out := Row{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UTC(),
-		Key: Text(r.Key), Deleted: r.Deleted,
+		Key: Text(r.Key), Deleted: r.Deleted, WholeFrom: r.WholeFrom,
 	}
 	if !r.CommitTime.IsZero() {
 		at := r.CommitTime.UTC()

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -45,7 +47,8 @@ func (a *app) stateCommand() *cobra.Command {
 		Use:   "state TOPIC [KEY]",
 		Short: "Print rows as they are now, or were at a point in the past",
 		Long: `Print the row with a key, or all rows of a topic, as of now or of a point in the past. KEY is the row's key as JSON, or a
-bare value when the key has one column. A row that did not exist then, or was deleted, is not found (exit code 3).`,
+bare value when the key has one column. A row that did not exist then, or was deleted, is not found (exit code 3). Where
+compaction has taken what a point in the past needs, the answer is an error that names the offset from which on the past is whole.`,
 		Example: `  rowtrail state shop.public.orders 42
   rowtrail state shop.public.orders '{"id":42}' --at 2026-01-31T12:00:00Z
   rowtrail state shop.public.orders --at=-5m --output json
@@ -68,7 +71,8 @@ func (a *app) historyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history TOPIC KEY",
 		Short: "Print every version of a row, oldest first",
-		Long:  `Print every version of the row with a key, oldest first. KEY is the row's key as JSON, or a bare value when the key has one column.`,
+		Long: `Print every version of the row with a key, oldest first. KEY is the row's key as JSON, or a bare value when the key has one column.
+Versions that compaction has taken are left out, and a note says before which offset that may be so.`,
 		Example: `  rowtrail history shop.public.orders 42
   rowtrail history shop.public.prices '{"product":7,"currency":"EUR"}' --output json`,
 		Args: args("TOPIC", "KEY"),
@@ -99,7 +103,8 @@ func (a *app) rows(cmd *cobra.Command, f *rowFlags, single bool, path []string) 
 		})
 	}
 	first := true
-	return stream(answer, func(line []byte) error {
+	compacted := map[int32]int64{}
+	err = stream(answer, func(line []byte) error {
 		var row admin.Row
 		if err := json.Unmarshal(line, &row); err != nil {
 			return fmt.Errorf("read answer: %w", err)
@@ -113,10 +118,17 @@ func (a *app) rows(cmd *cobra.Command, f *rowFlags, single bool, path []string) 
 				return err
 			}
 		}
+		if row.WholeFrom > 0 {
+			compacted[row.Partition] = row.WholeFrom
+		}
 		_, err := fmt.Fprintf(a.out, "%-12s %-27s %-2s %s %s\n", fmt.Sprintf("%d@%d", row.Partition, row.Offset),
 			when(row), op(row), row.Key, body(row))
 		return err
 	})
+	for _, p := range slices.Sorted(maps.Keys(compacted)) {
+		_, _ = fmt.Fprintf(a.err, "%s is compacted: in partition %d versions before offset %d may be missing\n", path[1], p, compacted[p])
+	}
+	return err
 }
 
 func when(row admin.Row) string {
