@@ -37,8 +37,8 @@ func (a *RoundStats) add(b RoundStats) {
 	a.RemovedRecords += b.RemovedRecords
 }
 
-// errOvertaken ends a round that has no use any more: the partition was dropped, retention took what it worked on, or the
-// topic is not compacted any more.
+// errOvertaken ends a round that has no use: the partition was dropped, retention took what it worked on, or the topic is not
+// compacted.
 var errOvertaken = errors.New("compaction was overtaken")
 
 // roundRuns is how many run ids a round takes at once.
@@ -121,7 +121,7 @@ func (r *round) begin() error {
 	r.cfg, r.man, r.from, r.cut = p.cfg, p.runs.man, p.fold.horizon, p.retire.cut
 	p.mu.RUnlock()
 	if closed || !r.cfg.Compact {
-		return errOvertaken
+		return fmt.Errorf("%w: the topic was deleted, or its cleanup.policy has no compact", errOvertaken)
 	}
 	plan, err := p.findExtent(r.now)
 	if err != nil {
@@ -159,7 +159,7 @@ func (p *Partition) findExtent(now time.Time) (extent, error) {
 	return x.extent, err
 }
 
-// each calls f for the batches of a run and then rests; what retention takes meanwhile is left out.
+// eachOfRun calls f for the batches of a run from an offset on; what retention takes meanwhile is left out.
 func (r *round) eachOfRun(x *run, from int64, f func(*storedBatch) error) error {
 	var batches, bytes int64
 	whole := from <= x.base
