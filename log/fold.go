@@ -96,6 +96,15 @@ func (s *fold) epochEnd(epoch int32) (int32, int64) {
 	return epochOf(s.epochs[i-1].term), s.epochs[i].offset
 }
 
+// epochAt is the epoch that an offset lies in.
+func (s *fold) epochAt(offset int64) int32 {
+	i := sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].offset > offset })
+	if i == 0 {
+		return -1
+	}
+	return epochOf(s.epochs[i-1].term)
+}
+
 // epochOf is a term as the protocol's leader epoch.
 func epochOf(term uint64) int32 { return int32(min(term, math.MaxInt32)) }
 

@@ -220,6 +220,11 @@ func TestEpochEnd(t *testing.T) {
 		f.apply(&entryMeta{index: uint64(i + 1), term: term, base: int64(i), lastDelta: 0}, &facts{producerID: -1})
 	}
 	f.apply(&entryMeta{index: 6, term: 12, typ: EntryMeta, base: 5, lastDelta: -1}, &facts{})
+	for offset, want := range map[int64]int32{0: 2, 1: 2, 2: 5, 4: 9, 5: 12, 6: 12} {
+		if e := f.epochAt(offset); e != want {
+			t.Errorf("offset %d is of epoch %d, expected %d", offset, e, want)
+		}
+	}
 	for epoch, want := range map[int32][2]int64{
 		-1: {-1, -1}, 1: {1, 0}, 2: {2, 2}, 4: {2, 2}, 5: {5, 4}, 9: {9, 5}, 11: {9, 5}, 12: {12, 5}, 13: {-1, -1},
 	} {

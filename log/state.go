@@ -68,6 +68,13 @@ func (p *Partition) EpochEnd(epoch int32) (int32, int64) {
 	return p.fold.epochEnd(epoch)
 }
 
+// EpochAt is the leader epoch that an offset was, or will be, written in; -1 when this log does not know it.
+func (p *Partition) EpochAt(offset int64) int32 {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.fold.epochAt(offset)
+}
+
 // Producers lists the known producers by id.
 func (p *Partition) Producers() []ProducerState {
 	p.mu.RLock()

@@ -232,22 +232,20 @@ func TestOffsets(t *testing.T) {
 	if o, ts := offset(adm.ListMaxTimestampOffsets(ctx, "t")); o != 9 || ts != base.Add(9*time.Minute).UnixMilli() {
 		t.Errorf("max timestamp: %d, %d", o, ts)
 	}
-	raw := kmsg.NewPtrListOffsetsRequest()
-	rt := kmsg.NewListOffsetsRequestTopic()
-	rt.Topic = "t"
-	for _, ts := range []int64{time.Now().Add(time.Hour).UnixMilli(), offsetEarliestLocal, offsetLatestTiered, offsetEarliestUpload} {
+	for ts, want := range map[int64]int64{time.Now().Add(time.Hour).UnixMilli(): -1, offsetEarliestLocal: 0, offsetLatestTiered: -1, offsetEarliestUpload: -1} {
+		raw := kmsg.NewPtrListOffsetsRequest()
+		rt := kmsg.NewListOffsetsRequestTopic()
+		rt.Topic = "t"
 		rp := kmsg.NewListOffsetsRequestTopicPartition()
 		rp.Timestamp, rp.CurrentLeaderEpoch = ts, -1
 		rt.Partitions = append(rt.Partitions, rp)
-	}
-	raw.Topics = append(raw.Topics, rt)
-	resp, err := raw.RequestWith(ctx, cl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []int64{-1, 0, -1, -1} {
-		if p := resp.Topics[0].Partitions[i]; p.ErrorCode != 0 || p.Offset != want {
-			t.Errorf("special offset %d: %+v, want %d", i, p, want)
+		raw.Topics = append(raw.Topics, rt)
+		resp, err := raw.RequestWith(ctx, cl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := resp.Topics[0].Partitions[0]; p.ErrorCode != 0 || p.Offset != want {
+			t.Errorf("offset of %d: %+v, want %d", ts, p, want)
 		}
 	}
 	// DeleteRecords moves the start, and only up to the end.

@@ -24,6 +24,16 @@ func (b *Broker) handleListOffsets(_ context.Context, r *request) (kmsg.Response
 	req := r.req.(*kmsg.ListOffsetsRequest)
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
 	iso := isolation(req.IsolationLevel)
+	type place struct {
+		topic     string
+		partition int32
+	}
+	twice := map[place]int{}
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			twice[place{req.Topics[i].Topic, req.Topics[i].Partitions[j].Partition}]++
+		}
+	}
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		st := kmsg.NewListOffsetsResponseTopic()
@@ -32,14 +42,36 @@ func (b *Broker) handleListOffsets(_ context.Context, r *request) (kmsg.Response
 			rp := &rt.Partitions[j]
 			sp := kmsg.NewListOffsetsResponseTopicPartition()
 			sp.Partition, sp.Offset, sp.Timestamp, sp.LeaderEpoch = rp.Partition, -1, -1, -1
-			if err := b.listOffset(rt.Topic, rp, iso, &sp); err != nil {
-				sp.ErrorCode = errorCode(err)
+			switch {
+			case twice[place{rt.Topic, rp.Partition}] > 1:
+				sp.ErrorCode = kerr.InvalidRequest.Code
+			case !knownOffset(rp.Timestamp, req.Version):
+				sp.ErrorCode = kerr.UnsupportedVersion.Code
+			default:
+				sp.ErrorCode = errorCode(b.listOffset(rt.Topic, rp, iso, &sp))
 			}
 			st.Partitions = append(st.Partitions, sp)
 		}
 		resp.Topics = append(resp.Topics, st)
 	}
 	return resp, nil
+}
+
+// knownOffset tells whether a version has a timestamp's meaning: those of their own came one after the other.
+func knownOffset(timestamp int64, version int16) bool {
+	switch timestamp {
+	case offsetLatest, offsetEarliest:
+		return true
+	case offsetMaxTimestamp:
+		return version >= 7
+	case offsetEarliestLocal:
+		return version >= 8
+	case offsetLatestTiered:
+		return version >= 9
+	case offsetEarliestUpload:
+		return version >= 11
+	}
+	return timestamp >= 0
 }
 
 func (b *Broker) listOffset(topic string, rp *kmsg.ListOffsetsRequestTopicPartition, iso log.Isolation,
@@ -61,7 +93,8 @@ func (b *Broker) listOffset(topic string, rp *kmsg.ListOffsetsRequestTopicPartit
 	case ts == offsetLatest:
 		sp.Offset, sp.LeaderEpoch = readable(p.Marks(), iso), epoch
 	case ts == offsetEarliest, ts == offsetEarliestLocal:
-		sp.Offset, sp.LeaderEpoch = p.Marks().LogStart, epoch
+		sp.Offset = p.Marks().LogStart
+		sp.LeaderEpoch = p.EpochAt(sp.Offset)
 	case ts == offsetMaxTimestamp:
 		end := readable(p.Marks(), iso)
 		sp.Offset, sp.Timestamp, sp.LeaderEpoch, err = p.MaxTimestamp()
@@ -69,8 +102,6 @@ func (b *Broker) listOffset(topic string, rp *kmsg.ListOffsetsRequestTopicPartit
 			sp.Offset, sp.Timestamp, sp.LeaderEpoch = -1, -1, -1 // as Kafka does, and not the largest one below
 		}
 	case ts == offsetLatestTiered, ts == offsetEarliestUpload:
-	case ts < 0:
-		return kerr.InvalidRequest
 	default:
 		offset, timestamp, at, ok, lookupErr := p.OffsetForTime(ts, iso)
 		if lookupErr != nil {

@@ -23,10 +23,11 @@ func (b *Broker) handleMetadata(ctx context.Context, r *request) (kmsg.Response,
 		me.Rack = &b.opts.Rack
 	}
 	resp.Brokers = append(resp.Brokers, me)
+	resp.AuthorizedOperations = authorized(req.IncludeClusterAuthorizedOperations, clusterOperations)
 
 	if req.Topics == nil || req.Version == 0 && len(req.Topics) == 0 {
 		for _, t := range sortedTopics(b.node.Catalog()) {
-			resp.Topics = append(resp.Topics, b.metadataTopic(t))
+			resp.Topics = append(resp.Topics, b.metadataTopic(t, req.IncludeTopicAuthorizedOperations))
 		}
 		return resp, nil
 	}
@@ -54,7 +55,7 @@ func (b *Broker) handleMetadata(ctx context.Context, r *request) (kmsg.Response,
 			resp.Topics = append(resp.Topics, mt)
 			continue
 		}
-		resp.Topics = append(resp.Topics, b.metadataTopic(t))
+		resp.Topics = append(resp.Topics, b.metadataTopic(t, req.IncludeTopicAuthorizedOperations))
 	}
 	return resp, nil
 }
@@ -76,9 +77,10 @@ func (b *Broker) autoCreate(ctx context.Context, name string) (*cluster.Topic, e
 	return t, err
 }
 
-func (b *Broker) metadataTopic(t *cluster.Topic) kmsg.MetadataResponseTopic {
+func (b *Broker) metadataTopic(t *cluster.Topic, operations bool) kmsg.MetadataResponseTopic {
 	mt := kmsg.NewMetadataResponseTopic()
 	mt.Topic, mt.TopicID, mt.IsInternal = &t.Name, t.ID, t.Internal
+	mt.AuthorizedOperations = authorized(operations, topicOperations)
 	mt.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
 	for i := range t.Partitions {
 		mp := &mt.Partitions[i]

@@ -2,12 +2,17 @@ package broker
 
 import (
 	"context"
+	"math"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/log/broker/group"
 )
+
+// lastRetention is the last OffsetCommit version whose clients say how long their offsets are kept.
+const lastRetention = 4
 
 // handleOffsetCommit stores a group's offsets.
 func (b *Broker) handleOffsetCommit(_ context.Context, r *request) (kmsg.Response, error) {
@@ -27,8 +32,12 @@ func (b *Broker) handleOffsetCommit(_ context.Context, r *request) (kmsg.Respons
 		}
 		resp.Topics = append(resp.Topics, st)
 	}
+	retention := time.Duration(0)
+	if req.Version <= lastRetention && req.RetentionTimeMillis >= 0 {
+		retention = time.Duration(min(max(req.RetentionTimeMillis, 1), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+	}
 	c.commit(group.CommitRequest{Group: req.Group, MemberID: req.MemberID, InstanceID: deref(req.InstanceID),
-		Generation: req.Generation, MemberEpochs: req.Version >= 9})
+		Generation: req.Generation, MemberEpochs: req.Version >= 9, Retention: retention})
 	return resp, nil
 }
 

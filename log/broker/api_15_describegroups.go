@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"math"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,7 +16,7 @@ func (b *Broker) handleDescribeGroups(_ context.Context, r *request) (kmsg.Respo
 	for _, id := range req.Groups {
 		code, d := awaitCoded(b.coordinating, func(reply func(int16, group.Description)) { b.groups.Describe(id, reply) })
 		sg := kmsg.NewDescribeGroupsResponseGroup()
-		sg.Group, sg.ErrorCode, sg.AuthorizedOperations = id, code, math.MinInt32
+		sg.Group, sg.ErrorCode = id, code
 		if code == 0 {
 			sg.State, sg.ProtocolType, sg.Protocol = d.State.String(), d.ProtocolType, d.Protocol
 			if d.State == group.Dead && req.Version >= 6 {
@@ -28,6 +27,7 @@ func (b *Broker) handleDescribeGroups(_ context.Context, r *request) (kmsg.Respo
 				}
 			}
 		}
+		sg.AuthorizedOperations = authorized(req.IncludeAuthorizedOperations && sg.ErrorCode == 0, groupOperations)
 		for i := range d.Members {
 			m := kmsg.NewDescribeGroupsResponseGroupMember()
 			m.MemberID, m.InstanceID = d.Members[i].MemberID, orNil(d.Members[i].InstanceID)

@@ -23,6 +23,7 @@ func (b *Broker) handleDescribeCluster(_ context.Context, r *request) (kmsg.Resp
 			return resp, nil
 		}
 	}
+	resp.ClusterAuthorizedOperations = authorized(req.IncludeClusterAuthorizedOperations, clusterOperations)
 	me := kmsg.NewDescribeClusterResponseBroker()
 	me.NodeID, me.Host, me.Port = b.node.ID(), b.opts.AdvertisedHost, b.opts.AdvertisedPort
 	if b.opts.Rack != "" {

@@ -20,6 +20,7 @@ func (b *Broker) handleConsumerGroupDescribe(_ context.Context, r *request) (kms
 		code, d := awaitCoded(b.coordinating, func(reply func(int16, consumer.Description)) { b.groups.ConsumerDescribe(id, reply) })
 		sg := kmsg.NewConsumerGroupDescribeResponseGroup()
 		sg.Group, sg.ErrorCode = id, code
+		sg.AuthorizedOperations = authorized(req.IncludeAuthorizedOperations && code == 0, groupOperations)
 		if code == kerr.GroupIDNotFound.Code {
 			sg.ErrorMessage = orNil("Group " + id + " is not known, or not a consumer group.")
 		}

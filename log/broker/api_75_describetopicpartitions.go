@@ -73,6 +73,7 @@ func nextCursor(topic string, partition int32) *kmsg.DescribeTopicPartitionsResp
 func (b *Broker) describePartitions(t *cluster.Topic, from int32, limit int) (kmsg.DescribeTopicPartitionsResponseTopic, int32) {
 	st := kmsg.NewDescribeTopicPartitionsResponseTopic()
 	st.Topic, st.TopicID, st.IsInternal = &t.Name, t.ID, t.Internal
+	st.AuthorizedOperations = topicOperations
 	p := from
 	for ; int(p) < len(t.Partitions) && len(st.Partitions) < limit; p++ {
 		sp := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()

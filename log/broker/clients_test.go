@@ -249,7 +249,7 @@ func TestInternalTopicsAreClosedToClients(t *testing.T) {
 			t.Fatalf("a client wrote to %s", topic)
 		}
 		adm := kadm.NewClient(s.client(t, false))
-		if _, err := adm.CreateTopic(t.Context(), 1, 1, nil, topic); !errors.Is(err, kerr.InvalidTopicException) {
+		if _, err := adm.CreateTopic(t.Context(), 1, 1, nil, topic); !errors.Is(err, kerr.TopicAlreadyExists) {
 			t.Fatalf("create %s: %v", topic, err)
 		}
 	}

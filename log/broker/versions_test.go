@@ -2,12 +2,14 @@ package broker
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/rowtrail/rowtrail/log/broker/group"
@@ -115,5 +117,44 @@ func TestOffsetsTopicStaysSmall(t *testing.T) {
 	}
 	if start() == 0 {
 		t.Error("the log starts at 0 again")
+	}
+}
+
+// Clients of versions 2 to 4 may say how long an offset is kept.
+func TestOldCommitsExpireWhenTheySay(t *testing.T) {
+	s := serve(t, func(o *Options) { o.Coordinators.Groups.ExpiryInterval = time.Millisecond })
+	create(t, s, "t", 3, nil)
+	c := dial(t, s.addr)
+	commit := func(version int16, partition int32, retention int64) {
+		t.Helper()
+		req := kmsg.NewPtrOffsetCommitRequest()
+		req.Version, req.Group, req.Generation, req.RetentionTimeMillis = version, "g", -1, retention
+		rt := kmsg.NewOffsetCommitRequestTopic()
+		rt.Topic = "t"
+		rp := kmsg.NewOffsetCommitRequestTopicPartition()
+		rp.Partition, rp.Offset = partition, 7
+		rt.Partitions = append(rt.Partitions, rp)
+		req.Topics = append(req.Topics, rt)
+		if p := askRaw[*kmsg.OffsetCommitResponse](t, c, req).Topics[0].Partitions[0]; p.ErrorCode != 0 {
+			t.Fatalf("version %d: %+v", version, p)
+		}
+	}
+	commit(2, 0, -1)
+	commit(4, 1, math.MaxInt64)
+	commit(5, 2, 1) // has no such field
+	adm := kadm.NewClient(s.client(t, true))
+	committed := func() (list []int32) {
+		offsets, err := adm.FetchOffsets(t.Context(), "g")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range offsets.Sorted() {
+			list = append(list, o.Partition)
+		}
+		return list
+	}
+	for version := int16(2); version <= 4; version++ {
+		commit(version, 0, 1)
+		waitFor(t, "the offset to expire", func() bool { return fmt.Sprint(committed()) == "[1 2]" })
 	}
 }

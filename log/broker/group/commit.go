@@ -1,6 +1,7 @@
 package group
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -14,7 +15,9 @@ type CommitRequest struct {
 	Group                string
 	MemberID, InstanceID string
 	Generation           int32
-	Offsets              []Offset // AtMs is set here
+	Offsets              []Offset // AtMs and ExpireMs are set here
+	// Retention is how long these are kept, whatever the broker's own; 0: as long as others. Clients before 2.1 say it.
+	Retention time.Duration
 	// MemberEpochs: the request's version knows members of the consumer protocol, whose Generation is their epoch.
 	MemberEpochs bool
 	// Producer, when not nil, makes them part of its transaction.
@@ -76,7 +79,9 @@ func (s *shard) commit(r CommitRequest, codes []int16, fill func(int16)) {
 			codes[i] = kerr.OffsetMetadataTooLarge.Code
 			continue
 		}
-		o.AtMs = at
+		if o.AtMs = at; r.Retention > 0 {
+			o.ExpireMs = at + r.Retention.Milliseconds()
+		}
 		offsets = append(offsets, o)
 		records = append(records, offsetRecord(r.Group, o))
 	}
@@ -177,7 +182,7 @@ func (c *Coordinator) Fetch(r FetchRequest, reply func(code int16, list []Fetche
 // expire deletes offsets past their retention, and groups that have nothing left.
 func (s *shard) expire(now time.Time) {
 	for id, k := range s.groups {
-		gone := k.expired(now.Add(-s.c.opts.OffsetsRetention))
+		gone := k.expired(now.Add(-s.c.opts.OffsetsRetention), now)
 		switch {
 		case len(gone) > 0:
 			s.tombstone(id, gone, func(int16) {})
@@ -187,16 +192,18 @@ func (s *shard) expire(now time.Time) {
 	}
 }
 
-// expired lists the offsets whose retention, which began at keep, is over. Those of a group with members age only
-// when no member reads their topic; when the last member has left, from then on.
-func (k *kept) expired(keep time.Time) []TopicPartition {
+// expired lists the offsets whose retention, which began at keep, or whose own one is over. Those of a group with members age
+// only when no member reads their topic; when the last member has left, from then on.
+func (k *kept) expired(keep, now time.Time) []TopicPartition {
 	if k.consumer != nil {
 		subscribed := k.consumer.Subscribed()
-		return slices.DeleteFunc(k.offsets.Expired(keep.UnixMilli()), func(tp TopicPartition) bool { return subscribed[tp.Topic] })
+		return slices.DeleteFunc(k.offsets.Expired(keep.UnixMilli(), now.UnixMilli()), func(tp TopicPartition) bool { return subscribed[tp.Topic] })
 	}
 	switch {
 	case k.protocolType == "", k.state == Empty && k.stateSince.Before(keep):
-		return k.offsets.Expired(keep.UnixMilli())
+		return k.offsets.Expired(keep.UnixMilli(), now.UnixMilli())
+	case k.state == Empty:
+		return k.offsets.Expired(math.MinInt64, now.UnixMilli())
 	case k.state != Stable:
 		return nil
 	}
@@ -204,7 +211,7 @@ func (k *kept) expired(keep time.Time) []TopicPartition {
 	if !known {
 		return nil
 	}
-	return slices.DeleteFunc(k.offsets.Expired(keep.UnixMilli()), func(tp TopicPartition) bool { return subscribed[tp.Topic] })
+	return slices.DeleteFunc(k.offsets.Expired(keep.UnixMilli(), now.UnixMilli()), func(tp TopicPartition) bool { return subscribed[tp.Topic] })
 }
 
 // tombstone deletes offsets.

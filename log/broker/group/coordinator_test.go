@@ -340,6 +340,52 @@ func TestOffsetsExpire(t *testing.T) {
 	}
 }
 
+// An offset that was committed with a retention of its own expires by it, sooner or later than others, also after a restart.
+func TestOffsetsWithTheirOwnRetentionExpireByIt(t *testing.T) {
+	l := &journaltest.Log{}
+	now := time.Unix(1_000_000, 0)
+	var mu sync.Mutex
+	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
+	opts := Options{Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }, OffsetsRetention: time.Hour, ExpiryInterval: time.Millisecond}
+	c, stop := run(l, opts)
+	member := joinOne(t, c, JoinRequest{Session: time.Minute, Rebalance: time.Minute, ProtocolType: "consumer", Protocols: []Protocol{{"range", nil}}})
+	for partition, retention := range map[int32]time.Duration{0: 0, 1: time.Minute, 2: 5 * time.Hour} {
+		codes := ask(func(reply func([]int16)) {
+			c.Commit(CommitRequest{Group: "g", MemberID: member, Generation: 1, Retention: retention,
+				Offsets: []Offset{{TopicPartition{"t", partition}, Committed{Offset: 3, LeaderEpoch: -1, Metadata: "m"}}}}, reply)
+		})
+		if codes[0] != 0 {
+			t.Fatal(codes)
+		}
+	}
+	if _, each := askLeave(c, "g", member); each[0] != 0 {
+		t.Fatal(each)
+	}
+	stop()
+	c, stop = run(l, opts)
+	defer func() { stop() }()
+	left := func() (list []int32) {
+		for _, f := range fetch(c, "g", false).list {
+			if f.Offset != 3 || f.Metadata != "m" {
+				t.Fatalf("%+v", f)
+			}
+			list = append(list, f.Partition)
+		}
+		return list
+	}
+	for _, step := range []struct {
+		pass time.Duration
+		want string
+	}{{0, "[0 1 2]"}, {2 * time.Minute, "[0 2]"}, {time.Hour, "[2]"}, {4 * time.Hour, "[]"}} {
+		pass(step.pass)
+		for deadline := time.Now().Add(5 * time.Second); fmt.Sprint(left()) != step.want; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("after %s more: %v, want %s", step.pass, left(), step.want)
+			}
+		}
+	}
+}
+
 // While a group has members, offsets of topics that one of them reads stay, however old; others age from their commit on. Once the
 // last member has left, all of them age from then on.
 func TestOffsetsOfGroupsWithMembersExpire(t *testing.T) {

@@ -21,6 +21,7 @@ type Committed struct {
 	LeaderEpoch int32 // -1: not told
 	Metadata    string
 	AtMs        int64 // when it was committed
+	ExpireMs    int64 // when it expires; 0: after the retention of all
 }
 
 // Offset is a partition with its committed offset.
@@ -108,11 +109,16 @@ func (o *Offsets) Committed() []Offset {
 	return list
 }
 
-// Expired lists offsets last committed before a time, except those that a transaction is about to change.
-func (o *Offsets) Expired(beforeMs int64) []TopicPartition {
+// Expired lists offsets last committed before a time, and those whose own time is over, except those that a transaction is about
+// to change.
+func (o *Offsets) Expired(beforeMs, nowMs int64) []TopicPartition {
 	var list []TopicPartition
 	for tp, c := range o.committed {
-		if _, _, pending := o.Get(tp); c.AtMs < beforeMs && !pending {
+		over := c.AtMs < beforeMs
+		if c.ExpireMs != 0 {
+			over = c.ExpireMs <= nowMs
+		}
+		if _, _, pending := o.Get(tp); over && !pending {
 			list = append(list, tp)
 		}
 	}

@@ -17,8 +17,11 @@ import (
 const (
 	offsetKeyVersion   = 1
 	offsetValueVersion = 3
-	groupKeyVersion    = 2
-	groupValueVersion  = 3
+	// expiringValueVersion is the one version that has the time at which an offset expires, and no leader epoch: clients that
+	// say the one do not know the other.
+	expiringValueVersion = 1
+	groupKeyVersion      = 2
+	groupValueVersion    = 3
 )
 
 func offsetKey(group string, tp TopicPartition) []byte {
@@ -30,6 +33,9 @@ func offsetRecord(group string, o Offset) journal.Record {
 	v := kmsg.NewOffsetCommitValue()
 	v.Version, v.Offset, v.LeaderEpoch = offsetValueVersion, o.Offset, o.LeaderEpoch
 	v.Metadata, v.CommitTimestamp = o.Metadata, o.AtMs
+	if o.ExpireMs != 0 {
+		v.Version, v.ExpireTimestamp = expiringValueVersion, o.ExpireMs
+	}
 	return journal.Record{Key: offsetKey(group, o.TopicPartition), Value: v.AppendTo(nil)}
 }
 
@@ -137,6 +143,9 @@ func parse(r journal.Record) (entry, error) {
 		e.commit = &Committed{Offset: v.Offset, LeaderEpoch: v.LeaderEpoch, Metadata: v.Metadata, AtMs: v.CommitTimestamp}
 		if v.Version < 3 {
 			e.commit.LeaderEpoch = -1
+		}
+		if v.Version == expiringValueVersion && v.ExpireTimestamp > 0 {
+			e.commit.ExpireMs = v.ExpireTimestamp
 		}
 		return e, nil
 	case groupKeyVersion:
