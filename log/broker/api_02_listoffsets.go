@@ -89,21 +89,21 @@ func (b *Broker) listOffset(topic string, rp *kmsg.ListOffsetsRequestTopicPartit
 		return err
 	}
 	p := replica.Log()
-	switch ts := rp.Timestamp; {
-	case ts == offsetLatest:
+	switch rp.Timestamp {
+	case offsetLatest:
 		sp.Offset, sp.LeaderEpoch = readable(p.Marks(), iso), epoch
-	case ts == offsetEarliest, ts == offsetEarliestLocal:
+	case offsetEarliest, offsetEarliestLocal:
 		sp.Offset = p.Marks().LogStart
 		sp.LeaderEpoch = p.EpochAt(sp.Offset)
-	case ts == offsetMaxTimestamp:
+	case offsetMaxTimestamp:
 		end := readable(p.Marks(), iso)
 		sp.Offset, sp.Timestamp, sp.LeaderEpoch, err = p.MaxTimestamp()
 		if sp.Offset >= end {
 			sp.Offset, sp.Timestamp, sp.LeaderEpoch = -1, -1, -1 // as Kafka does, and not the largest one below
 		}
-	case ts == offsetLatestTiered, ts == offsetEarliestUpload:
+	case offsetLatestTiered, offsetEarliestUpload:
 	default:
-		offset, timestamp, at, ok, lookupErr := p.OffsetForTime(ts, iso)
+		offset, timestamp, at, ok, lookupErr := p.OffsetForTime(rp.Timestamp, iso)
 		if lookupErr != nil {
 			return lookupErr
 		}
