@@ -32,6 +32,11 @@ func (b *Broker) handleMetadata(ctx context.Context, r *request) (kmsg.Response,
 		return resp, nil
 	}
 	create := b.opts.AutoCreateTopics && (req.Version < 4 || req.AllowAutoTopicCreation)
+	type topicKey struct {
+		name string
+		id   [16]byte
+	}
+	named := once[topicKey]{}
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		var name string
@@ -39,6 +44,13 @@ func (b *Broker) handleMetadata(ctx context.Context, r *request) (kmsg.Response,
 		byID := req.Version >= 10 && (rt.Topic == nil || rt.TopicID != zeroID)
 		if rt.Topic != nil {
 			name = *rt.Topic
+		}
+		key := topicKey{name: name}
+		if byID {
+			key = topicKey{id: rt.TopicID}
+		}
+		if !named.first(key) {
+			continue
 		}
 		t, err := b.topic(name, rt.TopicID, byID)
 		if err != nil && !byID && create {

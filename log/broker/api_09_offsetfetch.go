@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/log/broker/group"
@@ -13,7 +14,14 @@ func (b *Broker) handleOffsetFetch(_ context.Context, r *request) (kmsg.Response
 	req := r.req.(*kmsg.OffsetFetchRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
 	if req.Version >= 8 {
+		named := once[string]{}
 		for i := range req.Groups {
+			if !named.first(req.Groups[i].Group) {
+				g := kmsg.NewOffsetFetchResponseGroup()
+				g.Group, g.ErrorCode = req.Groups[i].Group, kerr.InvalidRequest.Code
+				resp.Groups = append(resp.Groups, g)
+				continue
+			}
 			resp.Groups = append(resp.Groups, b.fetchOffsets(&req.Groups[i], req.Version, req.RequireStable))
 		}
 		return resp, nil
@@ -65,6 +73,7 @@ func (b *Broker) fetchOffsets(rg *kmsg.OffsetFetchRequestGroup, version int16, s
 	if rg.Topics != nil {
 		list = []group.TopicPartition{}
 	}
+	var named partitionOnce
 	for i := range rg.Topics {
 		rt := &rg.Topics[i]
 		name := rt.Topic
@@ -80,7 +89,7 @@ func (b *Broker) fetchOffsets(rg *kmsg.OffsetFetchRequestGroup, version int16, s
 			}
 			name = t.Name
 		}
-		for _, p := range rt.Partitions {
+		for _, p := range named.topic(name, rt.Partitions) {
 			list = append(list, group.TopicPartition{Topic: name, Partition: p})
 		}
 	}

@@ -13,7 +13,11 @@ import (
 func (b *Broker) handleDescribeGroups(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DescribeGroupsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
+	named := once[string]{}
 	for _, id := range req.Groups {
+		if !named.first(id) {
+			continue
+		}
 		code, d := awaitCoded(b.coordinating, func(reply func(int16, group.Description)) { b.groups.Describe(id, reply) })
 		sg := kmsg.NewDescribeGroupsResponseGroup()
 		sg.Group, sg.ErrorCode = id, code

@@ -16,11 +16,18 @@ import (
 func (b *Broker) handleDescribeConfigs(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DescribeConfigsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+	named := once[string]{}
 	for i := range req.Resources {
 		rr := &req.Resources[i]
 		sr := kmsg.NewDescribeConfigsResponseResource()
 		sr.ResourceType, sr.ResourceName = rr.ResourceType, rr.ResourceName
-		configs, err := b.describe(rr.ResourceType, rr.ResourceName)
+		var configs []kmsg.DescribeConfigsResponseResourceConfig
+		var err error
+		if named.first(resourceKey(rr.ResourceType, rr.ResourceName)) {
+			configs, err = b.describe(rr.ResourceType, rr.ResourceName)
+		} else { // perhaps with other names of configurations, so it is not left out
+			err = refuse(kerr.InvalidRequest, "resource "+rr.ResourceName+" is named twice in the request")
+		}
 		sr.ErrorCode, sr.ErrorMessage = errorCode(err), errorMessage(err)
 		for j := range configs {
 			c := &configs[j]

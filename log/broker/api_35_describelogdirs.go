@@ -24,9 +24,17 @@ func (b *Broker) handleDescribeLogDirs(_ context.Context, r *request) (kmsg.Resp
 			dir.Topics = append(dir.Topics, b.logDirTopic(t, nil))
 		}
 	}
+	var named partitionOnce
+	whole := once[string]{}
 	for i := range req.Topics {
-		if t := catalog.Topics[req.Topics[i].Topic]; t != nil {
-			dir.Topics = append(dir.Topics, b.logDirTopic(t, req.Topics[i].Partitions))
+		t, partitions := catalog.Topics[req.Topics[i].Topic], req.Topics[i].Partitions
+		if t == nil {
+			continue
+		}
+		if len(partitions) > 0 {
+			dir.Topics = append(dir.Topics, b.logDirTopic(t, named.topic(t.Name, partitions)))
+		} else if whole.first(t.Name) {
+			dir.Topics = append(dir.Topics, b.logDirTopic(t, nil))
 		}
 	}
 	resp.Dirs = append(resp.Dirs, dir)

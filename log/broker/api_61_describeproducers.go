@@ -10,11 +10,12 @@ import (
 func (b *Broker) handleDescribeProducers(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DescribeProducersRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeProducersResponse)
+	var named partitionOnce
 	for i := range req.Topics {
 		st := kmsg.NewDescribeProducersResponseTopic()
 		st.Topic = req.Topics[i].Topic
 		t, err := b.topic(st.Topic, zeroID, false)
-		for _, p := range req.Topics[i].Partitions {
+		for _, p := range named.topic(st.Topic, req.Topics[i].Partitions) {
 			sp := kmsg.NewDescribeProducersResponseTopicPartition()
 			sp.Partition = p
 			perr := err

@@ -12,7 +12,11 @@ import (
 func (b *Broker) handleDescribeTransactions(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DescribeTransactionsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeTransactionsResponse)
+	named := once[string]{}
 	for _, id := range req.TransactionalIDs {
+		if !named.first(id) {
+			continue
+		}
 		code, d := awaitCoded(b.coordinating, func(reply func(int16, txn.Description)) { b.txns.Describe(id, reply) })
 		st := kmsg.NewDescribeTransactionsResponseTransactionState()
 		st.TransactionalID, st.ErrorCode = id, code

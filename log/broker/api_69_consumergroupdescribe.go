@@ -16,7 +16,11 @@ const memberTypeConsumer = 1
 func (b *Broker) handleConsumerGroupDescribe(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.ConsumerGroupDescribeRequest)
 	resp := req.ResponseKind().(*kmsg.ConsumerGroupDescribeResponse)
+	named := once[string]{}
 	for _, id := range req.Groups {
+		if !named.first(id) {
+			continue
+		}
 		code, d := awaitCoded(b.coordinating, func(reply func(int16, consumer.Description)) { b.groups.ConsumerDescribe(id, reply) })
 		sg := kmsg.NewConsumerGroupDescribeResponseGroup()
 		sg.Group, sg.ErrorCode = id, code
