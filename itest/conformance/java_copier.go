@@ -81,7 +81,9 @@ func (j *java) copyOnce(ctx context.Context, env *Env, node *process.Rowtrail, r
 	}, j.command(nil, "org.apache.kafka.tools.TransactionalMessageCopier",
 		"--broker-list", node.Kafka, "--input-topic", copierInput, "--input-partition", "0", "--output-topic", copierOutput,
 		"--transactional-id", "copier", "--consumer-group", "copier", "--transaction-size", "40", "--enable-random-aborts",
-		"--use-group-metadata")...)
+		// A copier that was killed after it sent its offsets leaves them pending, and the next one waits for them before it
+		// fences the first: until this timeout.
+		"--use-group-metadata", "--transaction-timeout", "10000")...)
 	if err != nil {
 		return false, err
 	}
