@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // asOf asks for a key's value at an offset: "-" none, "x" deleted, "?N" compacted away and whole from N.
@@ -326,5 +327,40 @@ func TestNowIsAnsweredWhileCompactionOvertakes(t *testing.T) {
 	}
 	if got := asOf(t, v, "a", -1); got != "2" {
 		t.Errorf("a is %s", got)
+	}
+}
+
+// TestPastBetweenRecordsThatStayed: a cut that leaves out a record below what is whole is not answered, whether or not an older
+// record is there: what lay between the two is not known.
+func TestPastBetweenRecordsThatStayed(t *testing.T) {
+	v := openViews(t, t.TempDir())
+	src := newMemSource()
+	at := func(key, value string, ts int64) {
+		src.append(0, testRecord{key: []byte(key), value: []byte(value), ts: ts})
+	}
+	at("b", "1", 10)
+	at("a", "1", 50)
+	at("b", "2", 100) // times that do not rise
+	at("a", "2", 100)
+	src.compact(3, true) // takes the first record of b only
+	src.mu.Lock()
+	src.whole = 4 // and has come past both records of a
+	src.mu.Unlock()
+	at("c", "1", 60)
+	for i := range 2 * nextSteps {
+		at("a", strconv.Itoa(3+i), 200)
+	}
+	v.Follow(testTopic, []Source{src})
+	for offset, want := range map[int64]string{1: "?4", 2: "?4", 3: "2", 4: "2", 5: "3"} {
+		if got := asOf(t, v, "a", offset); got != want {
+			t.Errorf("a as of %d is %s, expected %s", offset, got, want)
+		}
+	}
+	seventy := time.UnixMilli(70)
+	if _, found, err := v.Latest(t.Context(), testTopic, []byte("b"), At{Time: &seventy}); !errors.Is(err, ErrCompacted) {
+		t.Errorf("b as of a time between its records: found %v, %v", found, err)
+	}
+	if got := scanned(t, v, At{Time: &seventy}); !strings.HasSuffix(got, "?") {
+		t.Errorf("scan of that time gave %q", got)
 	}
 }
