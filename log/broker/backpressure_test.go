@@ -141,8 +141,11 @@ func TestManyBadClientsCostLittleAndEnd(t *testing.T) {
 	if !freeAll(s.external) {
 		t.Error("bytes were not given back")
 	}
-	if len(s.external.hosts) > 0 {
-		t.Errorf("%d hosts are remembered", len(s.external.hosts))
+	s.external.mu.Lock()
+	hosts := len(s.external.hosts)
+	s.external.mu.Unlock()
+	if hosts > 0 {
+		t.Errorf("%d hosts are remembered", hosts)
 	}
 	closed := s.Stats().Closed
 	// A reader that got a small answer, as its host holds its share already, is idle in the end.
