@@ -464,8 +464,8 @@ func (r *round) commitWith(n int64, gather func(*commit) error) error {
 	start := time.Now()
 	defer func() { r.held += time.Since(start) }()
 	s := r.s
-	if err := s.Writable(); err != nil && n > 0 {
-		return err // the room that is left is for what is proposed, and for giving space back
+	if err := s.space.compactionErr(n); err != nil && n > 0 {
+		return err // the room that is left is for what is proposed, and for what gives space back without taking any
 	}
 	s.slow(n)
 	s.commitMu.Lock()

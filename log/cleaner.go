@@ -131,7 +131,7 @@ func (k *cleaner) work() {
 		return cmp.Or(cmp.Compare(b.ratio, a.ratio), cmp.Compare(a.p.id, b.p.id))
 	})
 	for _, c := range due {
-		if k.stopped() || k.s.failure() != nil || k.s.Writable() != nil {
+		if k.stopped() || k.s.failure() != nil || k.s.space.compactionErr(0) != nil {
 			return
 		}
 		k.mu.Lock()

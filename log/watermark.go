@@ -15,6 +15,9 @@ const (
 	// floorShare of MinFreeBytes is kept even from commits: Badger writes through memory maps, where a full disk is a
 	// SIGBUS and not an error.
 	floorShare = 8
+	// compactionShare of MinFreeBytes is kept from compaction. It may go below the watermark, as it alone gives back what a
+	// compacted topic holds: if it stopped where appends do, a disk full of replaced records would stay full.
+	compactionShare = 2
 )
 
 // watermark knows whether the file system has room. It has no clock: its owner calls check.
@@ -65,6 +68,15 @@ func (w *watermark) err() error {
 	}
 	return fmt.Errorf("%w: %d MiB are free on the file system of %s, %d MiB are needed; free space or lower retention",
 		ErrDiskFull, w.free.Load()>>20, w.path, w.minFree>>20)
+}
+
+// compactionErr is ErrDiskFull while there is too little room for compaction to write n bytes.
+func (w *watermark) compactionErr(n int64) error {
+	if w.free.Load()-w.written.Load()-n >= w.minFree/compactionShare {
+		return nil
+	}
+	return fmt.Errorf("%w: %d MiB are free on the file system of %s, compaction needs %d MiB; free space or delete topics",
+		ErrDiskFull, w.free.Load()>>20, w.path, w.minFree/compactionShare>>20)
 }
 
 // room reports whether a commit of n bytes leaves Badger what it needs.

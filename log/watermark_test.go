@@ -2,12 +2,16 @@ package log
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/rowtrail/rowtrail/log/record"
 )
 
 func TestWatermark(t *testing.T) {
@@ -111,6 +115,49 @@ func TestDiskFull(t *testing.T) {
 	replay(p)
 	if got := p.Marks().HighWatermark; got != full.HighWatermark+1 {
 		t.Fatalf("high watermark %d, expected %d", got, full.HighWatermark+1)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCompactionEmptiesAFullDisk fills the disk with versions of a few keys: compaction goes on below the watermark, where it is
+// what gives space back, and appends resume by themselves.
+func TestCompactionEmptiesAFullDisk(t *testing.T) {
+	const disk, minFree = 192 << 20, 64 << 20
+	dir := t.TempDir()
+	s := mustOpen(t, dir, Options{MinFreeBytes: minFree, Compaction: CompactionOptions{Interval: -1, CPUShare: 1, BytesPerSecond: 1 << 40}})
+	s.commitMu.Lock()
+	s.space.statfs = func(string) (int64, error) {
+		used, _ := diskUse(t, dir)
+		return disk - used, nil
+	}
+	s.commitMu.Unlock()
+	p := mustPartition(t, s, 1)
+	p.SetConfig(compacting())
+	last := map[string]int64{}
+	for i := 0; s.Writable() == nil; i++ {
+		if i > disk/60_000 {
+			t.Fatal("the disk does not fill")
+		}
+		key := fmt.Sprint(i % 20)
+		last[key] = p.Marks().End
+		appendAll(t, s, p, keyed(time.Now().UnixMilli(), 60_000, key))
+	}
+	if err := s.Compact(1); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for s.Writable() != nil {
+		if time.Now().After(deadline) {
+			t.Fatalf("no space came back: %+v", s.Stats())
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	seen := map[string]int64{}
+	eachCommitted(t, p, 0, func(_ *record.Header, r *record.Record) { seen[string(r.Key)] = r.Offset })
+	if !maps.Equal(seen, last) {
+		t.Errorf("last records are at %v, want %v", seen, last)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
