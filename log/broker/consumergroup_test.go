@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"github.com/rowtrail/rowtrail/log/broker/group"
 	"github.com/rowtrail/rowtrail/log/broker/group/consumer"
 )
 
@@ -205,4 +206,19 @@ func maxHeartbeat(version int16) *kversion.Versions {
 	v := kversion.Tip()
 	v.SetMaxKeyVersion(int16(kmsg.ConsumerGroupHeartbeat), version)
 	return v
+}
+
+func TestAnExpressionMatchesInternalTopics(t *testing.T) {
+	s := serve(t, quickHeartbeats)
+	cl := s.client(t, true)
+	createTopic(t, cl, "events", 1)
+	expression := "__consumer_.*"
+	r := ask848(t, cl, func(r *kmsg.ConsumerGroupHeartbeatRequest) {
+		r.MemberID, r.SubscribedTopicNames, r.SubscribedTopicRegex = "m", nil, &expression
+	})
+	offsets, ok := s.node.Catalog().Topics[group.Topic]
+	if !ok || r.ErrorCode != 0 || r.Assignment == nil || len(r.Assignment.Topics) != 1 ||
+		r.Assignment.Topics[0].TopicID != offsets.ID || len(r.Assignment.Topics[0].Partitions) != len(offsets.Partitions) {
+		t.Errorf("%s: %+v, want the partitions of %s", expression, r, group.Topic)
+	}
 }

@@ -70,7 +70,8 @@ type readableTopics struct {
 	topics  *consumer.Topics
 }
 
-// readableTopics are the same as long as the catalogue is. Expressions do not match internal topics.
+// readableTopics are the same as long as the catalogue is. Expressions match internal topics as well: in Kafka it is the client
+// that leaves them out of expressions of its own.
 func (b *Broker) readableTopics() *consumer.Topics {
 	catalog := b.node.Catalog()
 	if r := b.readable.Load(); r != nil && r.catalog == catalog {
@@ -78,7 +79,7 @@ func (b *Broker) readableTopics() *consumer.Topics {
 	}
 	list := make([]consumer.Topic, 0, len(catalog.Topics))
 	for name, t := range catalog.Topics {
-		list = append(list, consumer.Topic{ID: t.ID, Name: name, Partitions: int32(len(t.Partitions)), Internal: t.Internal}) //nolint:gosec // at most cluster's bound
+		list = append(list, consumer.Topic{ID: t.ID, Name: name, Partitions: int32(len(t.Partitions))}) //nolint:gosec // at most cluster's bound
 	}
 	r := &readableTopics{catalog, consumer.NewTopics(list)}
 	b.readable.Store(r)

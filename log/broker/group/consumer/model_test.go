@@ -68,7 +68,7 @@ func (m *model) catalog() {
 		}
 		list = append(list, Topic{ID: m.ids[name], Name: name, Partitions: m.counts[name]})
 	}
-	m.topics = NewTopics(append(list, Topic{ID: ID{255}, Name: "internal", Partitions: 1, Internal: true}))
+	m.topics = NewTopics(list)
 }
 
 func (m *model) freshID() string {

@@ -22,14 +22,13 @@ type Topic struct {
 	ID         ID
 	Name       string
 	Partitions int32
-	Internal   bool // read by who names it; no expression matches it
 }
 
 // Topics are those that can be subscribed to, at one moment. They do not change, so the same pointer is the same topics.
 type Topics struct {
 	byName map[string]Topic
 	byID   map[ID]Topic
-	names  []string // sorted, those that expressions may match
+	names  []string // sorted
 }
 
 // NewTopics returns the topics of a list.
@@ -38,9 +37,7 @@ func NewTopics(list []Topic) *Topics {
 	for _, topic := range list {
 		t.byName[topic.Name] = topic
 		t.byID[topic.ID] = topic
-		if !topic.Internal {
-			t.names = append(t.names, topic.Name)
-		}
+		t.names = append(t.names, topic.Name)
 	}
 	slices.Sort(t.names)
 	return t
