@@ -134,17 +134,7 @@ func (j *java) tests(classes ...string) func(context.Context, *Env, *Result) err
 		}
 		properties := []string{"bootstrap=" + node.Kafka, "apis=" + strings.Trim(strings.ReplaceAll(fmt.Sprint(apis), " ", ","), "[]")}
 		r.Output, err = output(ctx, env.Dir, j.command(properties, "rowtrail.conformance.RunTests", classes...)...)
-		for line := range strings.Lines(r.Output) {
-			line = strings.TrimSpace(line)
-			switch word, rest, _ := strings.Cut(line, " "); word {
-			case "pass":
-				r.Passed++
-			case "fail":
-				r.Failed++
-			case "skip":
-				r.NotAdvertised = append(r.NotAdvertised, rest)
-			}
-		}
+		r.count(r.Output)
 		return err
 	}
 }

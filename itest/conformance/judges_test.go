@@ -165,3 +165,21 @@ func TestAMissingToolThatCannotBeInstalledIsNamed(t *testing.T) {
 		t.Errorf("a missing tool gives %v", err)
 	}
 }
+
+func TestResultsOfClientsAreCounted(t *testing.T) {
+	r := &Result{}
+	r.count("pass one\nnoise passes\nskip two: API 68\nfail three\npass four\n")
+	if r.Passed != 2 || r.Failed != 1 || !slices.Equal(r.NotAdvertised, []string{"two: API 68"}) {
+		t.Errorf("counted %+v", r)
+	}
+}
+
+func TestResultsOfGoTestsAreCountedAndUnknownSkipsNamed(t *testing.T) {
+	const out = "--- PASS: TestA (0.01s)\n    --- PASS: TestA/sub (0.00s)\n    --- SKIP: TestA/other (0.00s)\n--- FAIL: TestB (0.02s)\n" +
+		"--- SKIP: TestC (0.00s)\n--- SKIP: TestD (0.00s)\n"
+	r := &Result{}
+	unexpected := r.countGo(out, map[string]string{"TestC": "a reason"})
+	if r.Passed != 1 || r.Failed != 1 || !slices.Equal(unexpected, []string{"TestA/other", "TestD"}) {
+		t.Errorf("counted %+v, skips without a reason %q", r, unexpected)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type Suite struct {
 	Judges string // what it looks at, in a few words; docs/clients.md says the same
 	Tools  []Tool
 	Build  func(ctx context.Context, env *Env) error // makes the client, before the suite's time runs; may be nil
+	Limit  time.Duration                             // 0: suiteTimeout
 	Run    func(ctx context.Context, env *Env, r *Result) error
 }
 
@@ -46,6 +48,21 @@ type Result struct {
 // Passes counts one check that held.
 func (r *Result) Passes() { r.Passed++ }
 
+// count reads the lines by which a client's tests tell how they went: pass, fail or skip, and a name.
+func (r *Result) count(output string) {
+	for line := range strings.Lines(output) {
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch word {
+		case "pass":
+			r.Passed++
+		case "fail":
+			r.Failed++
+		case "skip":
+			r.NotAdvertised = append(r.NotAdvertised, rest)
+		}
+	}
+}
+
 // Env is what a suite runs in. Its nodes die with the suite.
 type Env struct {
 	Cache string // builds of clients go to a directory of their own in here
@@ -61,7 +78,9 @@ type Env struct {
 // allSuites are the suites of all families, in the order they run.
 func allSuites(root string) ([]Suite, error) {
 	var all []Suite
-	for _, family := range []func(root string) ([]Suite, error){javaSuites} {
+	for _, family := range []func(root string) ([]Suite, error){
+		javaSuites, pythonSuites, franzSuites, kcatSuites,
+	} {
 		suites, err := family(root)
 		if err != nil {
 			return nil, err
@@ -94,7 +113,7 @@ func (e *Env) runSuite(ctx context.Context, s Suite) *Result {
 	if took := time.Since(preparing); took > time.Second {
 		fmt.Printf("made what %s needs in %.1fs\n", s.Name, took.Seconds())
 	}
-	ctx, cancel := context.WithTimeout(ctx, suiteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.Limit, suiteTimeout))
 	defer cancel()
 	begun := time.Now()
 	r.Err = s.Run(ctx, &own, r)
