@@ -120,12 +120,7 @@ func (b *Broker) append(ctx context.Context, p *production, r *request, t *clust
 		p.refuse(sp, refuse(kerr.NotEnoughReplicas, "topic "+t.Name+" has fewer replicas in sync than its min.insync.replicas"))
 		return
 	}
-	h, err := checkBatch(batch, req.Version, settings.Log.MaxMessageBytes)
-	if err == nil {
-		if rules := rulesFor(settings, now, r.internal); rules.needRecords(h) {
-			err = b.checkRecords(batch, rules, sp)
-		}
-	}
+	h, err := b.check(batch, req.Version, settings, now, r.internal, sp)
 	if err == nil && settings.Recodes(h.Codec()) {
 		batch, err = b.recompress(batch, settings)
 	}

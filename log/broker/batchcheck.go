@@ -19,6 +19,8 @@ const (
 	maxUnpackedBytes = 64 << 20 // bytes
 	// maxUnpacking is how many batches are decompressed at once; others wait.
 	maxUnpacking = 2
+	// plainReaders is how many uncompressed batches are looked at at once.
+	plainReaders = 16
 	// maxRecordErrors is how many records of a refused batch are named.
 	maxRecordErrors = 100
 	// zstdSince is the first Produce version whose clients may send zstd.
@@ -30,6 +32,23 @@ const (
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// check checks the batch that a producer sends to a partition of a topic with settings s, and corrects its largest timestamp.
+func (b *Broker) check(raw []byte, version int16, s *topicconfig.Settings, now time.Time, internal bool,
+	sp *kmsg.ProduceResponseTopicPartition,
+) (record.Header, error) {
+	h, err := checkBatch(raw, version, s.Log.MaxMessageBytes)
+	if err != nil {
+		return h, err
+	}
+	if h.LogAppendTime() && !s.Log.LogAppendTime {
+		return h, refuse(kerr.InvalidTimestamp, "record batch claims the broker's time in a topic whose message.timestamp.type is CreateTime")
+	}
+	if rules := rulesFor(s, now, internal); rules.needRecords(h, internal) {
+		err = b.checkRecords(raw, h, rules, sp)
+	}
+	return h, err
+}
 
 // checkBatch checks what the header of the one batch says that a producer sends to a partition.
 func checkBatch(raw []byte, version int16, maxBytes int32) (record.Header, error) {
@@ -81,33 +100,36 @@ func rulesFor(s *topicconfig.Settings, now time.Time, internal bool) recordRules
 	return r
 }
 
-// needRecords tells whether the header leaves open that all records keep the rules. The newest timestamp is in the header;
-// the oldest is not, so a topic with a bound on it has every batch opened.
-func (r recordRules) needRecords(h record.Header) bool {
-	return r.keys || r.ofTime && (r.first > math.MinInt64 || h.MaxTimestamp > r.last)
+// needRecords tells whether a batch is opened. What a client says of its records is not taken on trust; a connector of this
+// process is spared the decompression of its own batches, where no rule is left open by the header. The newest timestamp is
+// in the header; the oldest is not, so a topic with a bound on it has every batch opened.
+func (r recordRules) needRecords(h record.Header, internal bool) bool {
+	return !internal || h.Codec() == record.None ||
+		r.keys || r.ofTime && (r.first > math.MinInt64 || h.MaxTimestamp > r.last)
 }
 
-// checkRecords refuses a batch with records that break the topic's rules, naming them.
-func (b *Broker) checkRecords(raw []byte, rules recordRules, sp *kmsg.ProduceResponseTopicPartition) error {
-	reader := b.readers.Get()
-	defer b.readers.Put(reader)
+// checkRecords refuses a batch whose records are not what its header says, or break the topic's rules, naming those. A largest
+// timestamp that is not the records' is corrected in place, as in Kafka.
+func (b *Broker) checkRecords(raw []byte, h record.Header, rules recordRules, sp *kmsg.ProduceResponseTopicPartition) error {
+	from := b.readers
+	if h.Codec() == record.None {
+		from = b.plainReaders // looking at what is there waits for nobody's decompression
+	}
+	reader := from.Get()
+	defer from.Put(reader)
 	err := reader.Reset(raw)
-	keyless, untimely := false, false
+	keyless, untimely, newest := false, false, int64(noTimestamp)
 	for i := int32(0); err == nil && reader.Next(); i++ {
 		r := reader.Record()
-		text := ""
-		switch {
-		case rules.keys && r.Key == nil:
-			keyless, text = true, "a record of a compacted topic needs a key"
-		case rules.ofTime && r.Timestamp != noTimestamp && (r.Timestamp < rules.first || r.Timestamp > rules.last):
-			untimely, text = true, fmt.Sprintf("timestamp %d is not between %d and %d", r.Timestamp, rules.first, rules.last)
-		default:
+		newest = max(newest, r.Timestamp)
+		noKey := rules.keys && r.Key == nil
+		badTime := rules.ofTime && r.Timestamp != noTimestamp && (r.Timestamp < rules.first || r.Timestamp > rules.last)
+		if !noKey && !badTime {
 			continue
 		}
+		keyless, untimely = keyless || noKey, untimely || badTime && !noKey
 		if len(sp.ErrorRecords) < maxRecordErrors {
-			bad := kmsg.NewProduceResponseTopicPartitionErrorRecord()
-			bad.RelativeOffset, bad.ErrorMessage = i, &text
-			sp.ErrorRecords = append(sp.ErrorRecords, bad)
+			sp.ErrorRecords = append(sp.ErrorRecords, rules.broken(i, r.Timestamp, noKey))
 		}
 	}
 	switch {
@@ -124,5 +146,19 @@ func (b *Broker) checkRecords(raw []byte, rules recordRules, sp *kmsg.ProduceRes
 	case keyless:
 		return refuse(kerr.InvalidRecord, "a compacted topic takes only records with a key")
 	}
+	if newest != h.MaxTimestamp {
+		record.SetMaxTimestamp(raw, newest)
+	}
 	return nil
+}
+
+// broken names a record that breaks a rule.
+func (r recordRules) broken(at int32, timestamp int64, noKey bool) kmsg.ProduceResponseTopicPartitionErrorRecord {
+	text := "a record of a compacted topic needs a key"
+	if !noKey {
+		text = fmt.Sprintf("timestamp %d is not between %d and %d", timestamp, r.first, r.last)
+	}
+	bad := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+	bad.RelativeOffset, bad.ErrorMessage = at, &text
+	return bad
 }

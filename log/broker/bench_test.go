@@ -2,12 +2,14 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 	"github.com/rowtrail/rowtrail/log/record"
@@ -85,18 +87,37 @@ func BenchmarkCommitLatency(b *testing.B) {
 	}
 }
 
+// BenchmarkCheckBatch is what a Produce costs before its append: 16 KiB in records of two sizes, from the network.
 func BenchmarkCheckBatch(b *testing.B) {
-	var builder record.Builder
-	for i, v := range noise(16) {
-		builder.Append(int64(i), nil, v)
-	}
-	batch := builder.Build(nil)
-	maxBytes := topicconfig.Resolve().Log.MaxMessageBytes
-	b.SetBytes(int64(len(batch)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := checkBatch(batch, 13, maxBytes); err != nil {
-			b.Fatal(err)
+	br := &Broker{readers: record.NewPool(1, maxUnpackedBytes), plainReaders: record.NewPool(1, maxUnpackedBytes)}
+	settings := topicconfig.Resolve()
+	var rewriter = record.NewRewriter(maxUnpackedBytes)
+	for _, size := range []int{1024, 100} {
+		var builder record.Builder
+		for i, v := range noise(16) {
+			for at := 0; at < len(v); at += size {
+				builder.Append(int64(i), nil, v[at:min(at+size, len(v))])
+			}
+		}
+		plain := builder.Build(nil)
+		for _, codec := range []record.Codec{record.None, record.LZ4} {
+			batch := plain
+			if codec != record.None {
+				var err error
+				if batch, err = rewriter.Recompress(nil, plain, codec, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.Run(fmt.Sprintf("%d-bytes/codec-%d", size, codec), func(b *testing.B) {
+				var sp kmsg.ProduceResponseTopicPartition
+				b.SetBytes(int64(len(plain)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := br.check(batch, 13, &settings, time.Now(), false, &sp); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		}
 	}
 }

@@ -93,7 +93,8 @@ type Broker struct {
 	quotas             *quota.Buckets
 	tallies            tallies
 	buffers            sync.Pool    // *[]byte, for responses
-	readers            *record.Pool // for records of topics with rules for them
+	readers            *record.Pool // for compressed records
+	plainReaders       *record.Pool
 	rewriters          *record.Rewriters
 
 	requests, bytesIn, bytesOut atomic.Int64
@@ -121,12 +122,13 @@ func New(opts Options) (*Broker, error) {
 		opts: opts, node: opts.Node, logger: opts.Logger,
 		external: newListenerLimits(opts.MaxConnections, max(opts.InFlightBytes, hostShare*int64(opts.MaxRequestBytes)),
 			max(opts.FetchBytes, hostShare*minFetchReserve)),
-		internal:  newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes)), internalFetchBytes),
-		quotas:    quota.New(),
-		listeners: map[net.Listener]struct{}{},
-		conns:     map[*conn]struct{}{},
-		readers:   record.NewPool(maxUnpacking, maxUnpackedBytes),
-		rewriters: record.NewRewriters(maxUnpacking, maxUnpackedBytes),
+		internal:     newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes)), internalFetchBytes),
+		quotas:       quota.New(),
+		listeners:    map[net.Listener]struct{}{},
+		conns:        map[*conn]struct{}{},
+		readers:      record.NewPool(maxUnpacking, maxUnpackedBytes),
+		plainReaders: record.NewPool(plainReaders, maxUnpackedBytes),
+		rewriters:    record.NewRewriters(maxUnpacking, maxUnpackedBytes),
 	}
 	b.external.maxHost = int64(opts.MaxConnectionsPerIP)
 	for _, table := range [][]api{dataAPIs(), groupAPIs(), txnAPIs(), securityAPIs()} {

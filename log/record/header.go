@@ -133,6 +133,12 @@ func SetLogAppendTime(batch []byte, ms int64) {
 	setCRC(batch)
 }
 
+// SetMaxTimestamp corrects the header's largest timestamp in place, and renews the checksum.
+func SetMaxTimestamp(batch []byte, ms int64) {
+	binary.BigEndian.PutUint64(batch[maxTsAt:], uint64(ms))
+	setCRC(batch)
+}
+
 func setCRC(batch []byte) {
 	binary.BigEndian.PutUint32(batch[crcAt:], crc32.Checksum(batch[attributesAt:], castagnoli))
 }
