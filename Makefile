@@ -5,7 +5,7 @@ GOLANGCI_VERSION := v2.15.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: build test unit itest race lint fuzz conformance bench demo soak checker clean
+.PHONY: build test unit itest race lint fuzz twin conformance bench demo soak checker clean
 
 build: ## bin/rowtrail
 	go build -ldflags '$(LDFLAGS)' -o bin/rowtrail ./cmd/rowtrail
@@ -29,6 +29,9 @@ lint: .tools/golangci-lint-$(GOLANGCI_VERSION)
 FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME each
 	go run ./itest/runfuzz -fuzztime $(FUZZTIME) ./...
+
+twin: ## random requests to the broker and to kfake, of new seeds; TWIN=40 sequences
+	go test ./log/broker -count=1 -timeout 60m -run TestRandomRequestsAgainstKfake -args -twin.random -twin.runs $(or $(TWIN),40) $(if $(SEED),-twin.seed $(SEED))
 
 conformance: build ## clients that others wrote judge the broker; RUN=regexp selects suites
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/conformance $(if $(RUN),-run '$(RUN)') $(if $(SEED),-seed $(SEED))
