@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -22,7 +21,6 @@ type step struct {
 	stdin string
 	want  string // a regular expression that the output matches
 	fails bool   // a command that has to refuse
-	api   int16  // run only where this API is advertised; 0: always
 }
 
 func commandSteps(dir string) []step {
@@ -52,8 +50,8 @@ func commandSteps(dir string) []step {
 		{class: "DeleteRecordsCommand", args: "--bootstrap-server {broker} --offset-json-file " + filepath.Join(dir, "delete.json"), want: `partition: orders-0\s+low_watermark: 1`},
 		{class: "GetOffsetShell", args: "--bootstrap-server {broker} --topic-partitions orders:0 --time earliest", want: `(?m)^orders:0:1$`},
 		{class: "LogDirsCommand", args: "--bootstrap-server {broker} --describe --topic-list orders", want: `"partition":"orders-0","size":\d+`},
-		{class: "LeaderElectionCommand", args: "--bootstrap-server {broker} --election-type preferred --topic orders --partition 0", want: `(?i)valid replica already elected|Successfully completed`, api: 43},
-		{class: "reassign.ReassignPartitionsCommand", args: "--bootstrap-server {broker} --list", want: `No partition reassignments found`, api: 46},
+		{class: "LeaderElectionCommand", args: "--bootstrap-server {broker} --election-type preferred --topic orders --partition 0", want: `(?i)valid replica already elected|Successfully completed`},
+		{class: "reassign.ReassignPartitionsCommand", args: "--bootstrap-server {broker} --list", want: `No partition reassignments found`},
 		{class: "TopicCommand", args: "--bootstrap-server {broker} --delete --topic orders", want: `(?s).*`},
 		{class: "TopicCommand", args: "--bootstrap-server {broker} --describe --topic orders", want: `Topic 'orders' does not exist as expected`, fails: true},
 	}
@@ -65,20 +63,12 @@ func (j *java) commands(ctx context.Context, env *Env, r *Result) error {
 	if err != nil {
 		return err
 	}
-	apis, err := advertised(ctx, node)
-	if err != nil {
-		return err
-	}
 	records := `{"partitions": [{"topic": "orders", "partition": 0, "offset": 1}], "version": 1}`
 	if err := os.WriteFile(filepath.Join(env.Dir, "delete.json"), []byte(records), 0o644); err != nil {
 		return err
 	}
 	var errs []error
 	for _, s := range commandSteps(env.Dir) {
-		if s.api != 0 && !slices.Contains(apis, s.api) {
-			r.NotAdvertised = append(r.NotAdvertised, fmt.Sprintf("%s: API %d is not advertised", s.class, s.api))
-			continue
-		}
 		if err := j.step(ctx, env, node, s); err != nil {
 			r.Failed++
 			errs = append(errs, err)

@@ -169,7 +169,7 @@ func TestAMissingToolThatCannotBeInstalledIsNamed(t *testing.T) {
 func TestResultsOfClientsAreCounted(t *testing.T) {
 	r := &Result{}
 	r.count("pass one\nnoise passes\nskip two: API 68\nfail three\npass four\n")
-	if r.Passed != 2 || r.Failed != 1 || !slices.Equal(r.NotAdvertised, []string{"two: API 68"}) {
+	if r.Passed != 2 || r.Failed != 2 {
 		t.Errorf("counted %+v", r)
 	}
 }

@@ -84,19 +84,14 @@ func (p *python) tests(program string) func(context.Context, *Env, *Result) erro
 	}
 }
 
-// runTests starts a node and runs a program of tests, which learns from BOOTSTRAP where the node is, from APIS what it
-// advertises, and prints a line of pass, fail or skip per test.
+// runTests starts a node and runs a program of tests, which learns from BOOTSTRAP where the node is, and
+// prints a line of pass or fail per test.
 func (e *Env) runTests(ctx context.Context, r *Result, cfg process.Config, argv ...string) error {
 	node, err := e.Node(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	apis, err := advertised(ctx, node)
-	if err != nil {
-		return err
-	}
-	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(apis), " ", ","), "[]")
-	r.Output, err = output(ctx, e.Dir, append([]string{"env", "BOOTSTRAP=" + node.Kafka, "APIS=" + list}, argv...)...)
+	r.Output, err = output(ctx, e.Dir, append([]string{"env", "BOOTSTRAP=" + node.Kafka}, argv...)...)
 	r.count(r.Output)
 	return err
 }

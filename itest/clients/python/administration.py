@@ -22,7 +22,7 @@ def refused(code, call):
     raise AssertionError(f"not refused with {code}")
 
 
-@test()
+@test
 def topics_are_made_described_and_deleted():
     a, name = admin(), unique("admin")
     refused("INVALID_PARTITIONS", lambda: only(a.create_topics([NewTopic(name, 0, 1)])))
@@ -44,7 +44,7 @@ def topics_are_made_described_and_deleted():
     refused("UNKNOWN_TOPIC_OR_PART", lambda: only(a.describe_topics(TopicCollection([name]))))
 
 
-@test()
+@test
 def a_topic_made_again_is_empty():
     name = topic()
     produce(name, [(None, b"old")] * 5)
@@ -57,7 +57,7 @@ def settings(resource):
     return only(admin().describe_configs([resource]))
 
 
-@test()
+@test
 def settings_are_altered_one_by_one():
     name = topic(retention_ms=60000)
 
@@ -80,7 +80,7 @@ def settings_are_altered_one_by_one():
     refused("INVALID_CONFIG", lambda: alter("no.such.key", AlterConfigOpType.SET, "1"))
 
 
-@test()
+@test
 def settings_of_the_broker_and_all_at_once():
     broker = settings(ConfigResource(ResourceType.BROKER, "1"))
     equal(broker["num.partitions"].value, "1")
@@ -91,7 +91,7 @@ def settings_of_the_broker_and_all_at_once():
     equal((got["max.message.bytes"].value, got["retention.ms"].value), ("7000", "-1"), "what is not named is unset")
 
 
-@test()
+@test
 def offsets_of_partitions_by_every_spec():
     name = topic()
     p = producer()
@@ -107,7 +107,7 @@ def offsets_of_partitions_by_every_spec():
     equal(got.offset, 3)
 
 
-@test()
+@test
 def offsets_of_groups_are_listed_altered_and_deleted():
     name, group = topic(2), unique("group")
     produce(name, [(None, b"x")] * 20)
@@ -145,7 +145,7 @@ def offsets_of_groups_are_listed_altered_and_deleted():
     equal(listed(), [])
 
 
-@test()
+@test
 def the_cluster_is_described():
     got = admin().describe_cluster().result(DEADLINE)
     equal([n.id for n in got.nodes], [1])

@@ -4,7 +4,7 @@ import threading
 
 from confluent_kafka import ConsumerGroupState, KafkaException, TopicPartition
 
-from judge import (CONSUMER_GROUP_HEARTBEAT, DEADLINE, admin, consumer, equal, produce, run, test, topic, unique, until)
+from judge import (DEADLINE, admin, consumer, equal, produce, run, test, topic, unique, until)
 
 
 class Member:
@@ -78,36 +78,36 @@ def join_and_leave(**config):
     return lost, second
 
 
-@test()
+@test
 def range_members_join_and_leave():
     join_and_leave(partition_assignment_strategy="range")
 
 
-@test()
+@test
 def round_robin_members_join_and_leave():
     join_and_leave(partition_assignment_strategy="roundrobin")
 
 
-@test()
+@test
 def cooperative_members_give_up_no_more_than_they_must():
     lost, second = join_and_leave(partition_assignment_strategy="cooperative-sticky")
     equal(len(lost), 3, "partitions given up by the first member")
     equal(set(second.lost) <= set(range(6)), True)
 
 
-@test(CONSUMER_GROUP_HEARTBEAT)
+@test
 def members_of_the_consumer_protocol_join_and_leave():
     lost, _ = join_and_leave(group_protocol="consumer")
     equal(len(lost), 3, "partitions given up by the first member")
 
 
-@test(CONSUMER_GROUP_HEARTBEAT)
+@test
 def assignors_of_the_consumer_protocol():
     for assignor in ["uniform", "range"]:
         join_and_leave(group_protocol="consumer", group_remote_assignor=assignor)
 
 
-@test()
+@test
 def a_static_member_keeps_its_partitions_over_a_restart():
     made, group = topic(4), unique("group")
     config = {"session_timeout_ms": 30000}
@@ -123,7 +123,7 @@ def a_static_member_keeps_its_partitions_over_a_restart():
     again.leave()
 
 
-@test()
+@test
 def a_static_member_that_was_replaced_is_fenced():
     made, group = topic(), unique("group")
     first = Member(group, made, group_instance_id="one")
@@ -135,7 +135,7 @@ def a_static_member_that_was_replaced_is_fenced():
     second.leave()
 
 
-@test()
+@test
 def commits_keep_their_metadata():
     made, group = topic(2), unique("group")
     produce(made, [(None, b"x")] * 10)
@@ -146,7 +146,7 @@ def commits_keep_their_metadata():
     c.close()
 
 
-@test()
+@test
 def many_groups_read_the_same_records():
     made = topic(3)
     produce(made, [(None, b"%d" % i) for i in range(60)])
@@ -157,7 +157,7 @@ def many_groups_read_the_same_records():
         equal(len(set(member.read)), 60)
 
 
-@test()
+@test
 def a_pattern_finds_topics_that_appear():
     prefix = unique("pattern")
     group = unique("group")
@@ -172,7 +172,7 @@ def a_pattern_finds_topics_that_appear():
     c.close()
 
 
-@test()
+@test
 def a_group_is_described_with_its_members():
     made, group = topic(2), unique("group")
     member = Member(group, made, client_id="described")

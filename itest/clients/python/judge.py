@@ -1,4 +1,4 @@
-"""What all tests share: a list of tests, the node's address and its APIs, and short ways to make and read topics."""
+"""What all tests share: a list of tests, the node's address, and short ways to make and read topics."""
 
 import functools
 import os
@@ -11,30 +11,21 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 BOOTSTRAP = os.environ["BOOTSTRAP"]
-APIS = {int(key) for key in os.environ["APIS"].split(",")}
-CONSUMER_GROUP_HEARTBEAT = 68
 DEADLINE = 60  # seconds that any one wait may take
 
 tests = []
 
 
-def test(api=None):
-    """Registers a test; one of an API that the broker does not advertise is named as skipped."""
-
-    def register(function):
-        tests.append((function, api))
-        return function
-
-    return register
+def test(function):
+    """Registers a test."""
+    tests.append(function)
+    return function
 
 
 def run():
     failed = 0
-    for function, api in tests:
+    for function in tests:
         name = function.__name__
-        if api is not None and api not in APIS:
-            print(f"skip {name}: API {api}", flush=True)
-            continue
         try:
             function()
             print(f"pass {name}", flush=True)

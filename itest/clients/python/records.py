@@ -22,7 +22,7 @@ for each in ["none", "gzip", "snappy", "lz4", "zstd"]:
     codec(each)
 
 
-@test()
+@test
 def idempotent_records_keep_their_order():
     made = topic()
     records = [(None, b"%d" % i) for i in range(3000)]
@@ -31,7 +31,7 @@ def idempotent_records_keep_their_order():
     equal(pairs(read_all(made)), records)
 
 
-@test()
+@test
 def acknowledgements():
     for acks in [0, 1, "all"]:
         made = topic()
@@ -40,7 +40,7 @@ def acknowledgements():
         until(f"records of acks={acks}", lambda: len(read_all(made)) == 10)
 
 
-@test()
+@test
 def headers_nulls_and_times():
     made = topic()
     p = producer()
@@ -56,7 +56,7 @@ def headers_nulls_and_times():
     equal(got[1].headers(), None)
 
 
-@test()
+@test
 def time_of_the_append():
     made = topic(message_timestamp_type="LogAppendTime")
     before = int(time.time() * 1000) - 1000
@@ -68,7 +68,7 @@ def time_of_the_append():
     equal(before <= at <= before + 120_000, True, f"time {at}")
 
 
-@test()
+@test
 def a_record_too_large_for_its_topic_is_refused():
     made = topic(max_message_bytes=2000)
     errors = []
@@ -80,7 +80,7 @@ def a_record_too_large_for_its_topic_is_refused():
     equal(len(read_all(made)), 1)
 
 
-@test()
+@test
 def large_records():
     made = topic(max_message_bytes=8 << 20)
     value = bytes(range(256)) * 4096 * 4
@@ -88,7 +88,7 @@ def large_records():
     equal([m.value() == value for m in read_all(made, fetch_message_max_bytes=1 << 20)], [True, True])
 
 
-@test()
+@test
 def times_and_watermarks_find_offsets():
     made = topic()
     p = producer()
@@ -108,7 +108,7 @@ def times_and_watermarks_find_offsets():
     c.close()
 
 
-@test()
+@test
 def an_unknown_topic_is_an_error():
     c = consumer(allow_auto_create_topics=False)
     c.subscribe([unique("absent")])
@@ -117,7 +117,7 @@ def an_unknown_topic_is_an_error():
     c.close()
 
 
-@test()
+@test
 def compacted_topics_keep_the_last_value():
     made = topic(
         cleanup_policy="compact", min_cleanable_dirty_ratio=0.01, segment_ms=100, segment_bytes=4096, delete_retention_ms=0,
@@ -144,7 +144,7 @@ def compacted_topics_keep_the_last_value():
     equal({k: v for k, v in seen.items() if k != b"clock" and v is not None}, last)
 
 
-@test()
+@test
 def a_compacted_topic_takes_no_record_without_a_key():
     made = topic(cleanup_policy="compact")
     errors = []
@@ -154,7 +154,7 @@ def a_compacted_topic_takes_no_record_without_a_key():
     equal(errors, ["INVALID_RECORD"])
 
 
-@test()
+@test
 def deleted_records_are_out_of_range():
     made = topic()
     produce(made, [(None, b"%d" % i) for i in range(10)])

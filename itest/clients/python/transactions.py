@@ -27,7 +27,7 @@ def committed(made, want):
     until(f"committed records {want!r}", lambda: values(made) == want)
 
 
-@test()
+@test
 def aborted_records_are_seen_by_read_uncommitted_only():
     made = topic()
     p = transactional()
@@ -41,7 +41,7 @@ def aborted_records_are_seen_by_read_uncommitted_only():
     equal(len(values(made, isolation="read_uncommitted")), 120)
 
 
-@test()
+@test
 def an_open_transaction_holds_readers_of_committed_records():
     made = topic()
     p = transactional()
@@ -55,7 +55,7 @@ def an_open_transaction_holds_readers_of_committed_records():
     committed(made, [b"open", b"plain"])
 
 
-@test()
+@test
 def a_replaced_producer_is_fenced():
     made, name = topic(), unique("tx")
     old = transactional(name)
@@ -75,7 +75,7 @@ def a_replaced_producer_is_fenced():
     committed(made, [b"new"])
 
 
-@test()
+@test
 def a_timeout_above_the_limit_is_refused():
     p = producer(transactional_id=unique("tx"), transaction_timeout_ms=2_000_000_000)
     try:
@@ -85,7 +85,7 @@ def a_timeout_above_the_limit_is_refused():
         equal(e.args[0].name(), "INVALID_TRANSACTION_TIMEOUT")
 
 
-@test()
+@test
 def offsets_go_with_the_transaction():
     source, target, group = topic(), topic(), unique("group")
     produce(source, [(None, b"%d" % i) for i in range(10)])
@@ -104,7 +104,7 @@ def offsets_go_with_the_transaction():
     c.close()
 
 
-@test()
+@test
 def offsets_of_a_member_that_is_gone_are_refused():
     source, group = topic(), unique("group")
     produce(source, [(None, b"x")])
@@ -124,7 +124,7 @@ def offsets_of_a_member_that_is_gone_are_refused():
     p.abort_transaction(DEADLINE)
 
 
-@test()
+@test
 def a_killed_loop_is_exactly_once():
     source, target, group, name = topic(3), topic(3), unique("group"), unique("tx")
     total, kills = 3000, 4

@@ -78,7 +78,6 @@ public class AdminClusterTest {
 
     @Test
     void thePreferredLeaderIsElected() throws Exception {
-        Broker.needsApi(43, "ElectLeaders");
         String topic = Broker.topic(2);
         TopicPartition p = new TopicPartition(topic, 0);
         try (var admin = Broker.admin()) {
@@ -89,8 +88,6 @@ public class AdminClusterTest {
 
     @Test
     void reassignmentsAreListedAndChecked() throws Exception {
-        Broker.needsApi(45, "AlterPartitionReassignments");
-        Broker.needsApi(46, "ListPartitionReassignments");
         String topic = Broker.topic(1);
         TopicPartition p = new TopicPartition(topic, 0);
         try (var admin = Broker.admin()) {
@@ -108,8 +105,6 @@ public class AdminClusterTest {
 
     @Test
     void scramUsersAreMadeDescribedAndRemoved() throws Exception {
-        Broker.needsApi(50, "DescribeUserScramCredentials");
-        Broker.needsApi(51, "AlterUserScramCredentials");
         String user = Broker.unique("user");
         try (var admin = Broker.admin()) {
             Broker.await(admin.alterUserScramCredentials(List.of(new UserScramCredentialUpsertion(user,
@@ -125,8 +120,6 @@ public class AdminClusterTest {
 
     @Test
     void quotasAreSetDescribedAndRemoved() throws Exception {
-        Broker.needsApi(48, "DescribeClientQuotas");
-        Broker.needsApi(49, "AlterClientQuotas");
         ClientQuotaEntity entity = new ClientQuotaEntity(Map.of(ClientQuotaEntity.CLIENT_ID, Broker.unique("client")));
         ClientQuotaFilter filter = ClientQuotaFilter.containsOnly(List.of(ClientQuotaFilterComponent.ofEntity(
                 ClientQuotaEntity.CLIENT_ID, entity.entries().get(ClientQuotaEntity.CLIENT_ID))));
@@ -143,7 +136,6 @@ public class AdminClusterTest {
 
     @Test
     void permissionsWorkOrAreToldToBeOff() throws Exception {
-        Broker.needsApi(29, "DescribeAcls");
         AclBinding binding = new AclBinding(new ResourcePattern(ResourceType.TOPIC, Broker.unique("topic"), PatternType.LITERAL),
                 new AccessControlEntry("User:ann", "*", AclOperation.READ, AclPermissionType.ALLOW));
         try (var admin = Broker.admin()) {

@@ -2,18 +2,15 @@ package rowtrail.conformance;
 
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
-import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.Consumer;
@@ -24,7 +21,6 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.junit.jupiter.api.Assertions;
-import org.junit.jupiter.api.Assumptions;
 
 /** The broker under judgement: where it is, what it advertises, and clients of it with short timeouts. */
 final class Broker {
@@ -37,16 +33,6 @@ final class Broker {
 
     static String bootstrap() {
         return System.getProperty("bootstrap");
-    }
-
-    /** Keys of the APIs that the broker advertises, asked by the runner. */
-    static Set<Integer> apis() {
-        return Arrays.stream(System.getProperty("apis", "").split(",")).map(Integer::valueOf).collect(Collectors.toSet());
-    }
-
-    /** A test of an API that is not advertised is reported as such; one that is advertised has to pass. */
-    static void needsApi(int key, String name) {
-        Assumptions.assumeTrue(apis().contains(key), name + " (" + key + ") is not advertised");
     }
 
     /** A name no other test and no earlier run against the same data directory uses. */

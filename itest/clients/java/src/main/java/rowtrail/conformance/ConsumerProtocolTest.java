@@ -6,15 +6,9 @@ import java.util.Map;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.errors.UnreleasedInstanceIdException;
 import org.junit.jupiter.api.Assertions;
-import org.junit.jupiter.api.BeforeEach;
 
 /** The same groups with the protocol of KIP-848, whose rebalances are always incremental. */
 public class ConsumerProtocolTest extends GroupTest {
-    @BeforeEach
-    void isAdvertised() {
-        Broker.needsApi(68, "ConsumerGroupHeartbeat");
-    }
-
     @Override
     Map<String, Object> protocol() {
         return Map.of("group.protocol", "consumer");
