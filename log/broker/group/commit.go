@@ -158,9 +158,11 @@ func (c *Coordinator) Fetch(r FetchRequest, reply func(code int16, list []Fetche
 		if k := s.get(group); k != nil {
 			offsets = k.offsets
 		}
-		list, all := partitions, partitions == nil
-		if all {
-			list = offsets.All()
+		list := partitions
+		if list == nil { // what is only pending is not among all, as in Kafka
+			for _, o := range offsets.Committed() {
+				list = append(list, o.TopicPartition)
+			}
 		}
 		out := make([]Fetched, 0, len(list))
 		for _, tp := range list {
@@ -170,8 +172,6 @@ func (c *Coordinator) Fetch(r FetchRequest, reply func(code int16, list []Fetche
 				f.Code = kerr.UnstableOffsetCommit.Code
 			case found:
 				f.Committed = c
-			case all:
-				continue
 			}
 			out = append(out, f)
 		}
@@ -221,20 +221,27 @@ func (s *shard) tombstone(group string, list []TopicPartition, reply func(int16)
 		records = append(records, journal.Record{Key: offsetKey(group, tp)})
 	}
 	s.j.Write(records, func(_ int64, err error) {
-		if k := s.get(group); k != nil && err == nil {
-			for _, tp := range list {
-				k.offsets.Delete(tp)
-			}
+		if err == nil {
+			s.deleteOffsets(group, list)
 		}
 		reply(Code(err))
 	})
 }
 
-// forget deletes a group and all it has.
+func (s *shard) deleteOffsets(group string, list []TopicPartition) {
+	if k := s.get(group); k != nil {
+		for _, tp := range list {
+			k.offsets.Delete(tp)
+		}
+	}
+}
+
+// forget deletes a group and all it has, also what is pending in transactions.
 func (s *shard) forget(k *kept, reply func(int16)) {
 	var records []journal.Record
-	for _, o := range k.offsets.Committed() {
-		records = append(records, journal.Record{Key: offsetKey(k.ID, o.TopicPartition)})
+	list := k.offsets.All()
+	for _, tp := range list {
+		records = append(records, journal.Record{Key: offsetKey(k.ID, tp)})
 	}
 	if k.consumer != nil {
 		records = append(records, k.consumer.Dissolve()...)
@@ -242,5 +249,10 @@ func (s *shard) forget(k *kept, reply func(int16)) {
 	records = append(records, journal.Record{Key: groupKey(k.ID)})
 	k.Kill()
 	delete(s.groups, k.ID)
-	s.j.Stage(records, func(_ int64, err error) { reply(Code(err)) })
+	s.j.Stage(records, func(_ int64, err error) {
+		if err == nil {
+			s.deleteOffsets(k.ID, list) // of commits that were on their way, before the tombstones in the log
+		}
+		reply(Code(err))
+	})
 }

@@ -90,7 +90,7 @@ func (c *Coordinator) Delete(group string, reply func(code int16)) {
 		switch {
 		case k == nil:
 			reply(kerr.GroupIDNotFound.Code)
-		case !k.idle() || len(k.offsets.pending) > 0: // a transaction that commits offsets uses it, too
+		case !k.idle():
 			reply(kerr.NonEmptyGroup.Code)
 		default:
 			s.forget(k, reply)
@@ -121,7 +121,7 @@ func (c *Coordinator) DeleteOffsets(group string, list []TopicPartition, reply f
 				each[i] = kerr.GroupSubscribedToTopic.Code
 				continue
 			}
-			if _, found, _ := k.offsets.Get(tp); found {
+			if _, found, pending := k.offsets.Get(tp); found || pending {
 				gone = append(gone, tp)
 			}
 		}
@@ -165,9 +165,9 @@ func (c *Coordinator) ForgetTopics(gone func(topic string) bool, reply func(code
 	c.each(func(s *shard) {
 		for id, k := range s.groups {
 			var list []TopicPartition
-			for _, o := range k.offsets.Committed() {
-				if gone(o.Topic) {
-					list = append(list, o.TopicPartition)
+			for _, tp := range k.offsets.All() {
+				if gone(tp.Topic) {
+					list = append(list, tp)
 				}
 			}
 			if len(list) > 0 {

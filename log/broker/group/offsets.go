@@ -45,8 +45,15 @@ func (o *Offsets) Commit(tp TopicPartition, c Committed) {
 	o.committed[tp] = c
 }
 
-// Delete takes in a tombstone.
-func (o *Offsets) Delete(tp TopicPartition) { delete(o.committed, tp) }
+// Delete takes in a tombstone, which also takes the partition out of open transactions.
+func (o *Offsets) Delete(tp TopicPartition) {
+	delete(o.committed, tp)
+	for pid, m := range o.pending {
+		if delete(m, tp); len(m) == 0 {
+			delete(o.pending, pid)
+		}
+	}
+}
 
 // Pend takes in an offset that counts once its transaction is committed.
 func (o *Offsets) Pend(pid int64, tp TopicPartition, c Committed) {
