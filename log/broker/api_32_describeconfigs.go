@@ -63,7 +63,9 @@ func (b *Broker) describe(kind kmsg.ConfigResourceType, name string) ([]kmsg.Des
 			return b.describeBroker(), nil
 		}
 		return nil, refuse(kerr.InvalidRequest, "this is broker "+strconv.Itoa(int(b.node.ID()))+", not "+name)
-	case kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+	case kmsg.ConfigResourceTypeGroupConfig:
+		return b.describeGroup(), nil
+	case kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics:
 		return nil, nil // there are none
 	}
 	return nil, refuse(kerr.InvalidRequest, "unknown kind of resource")

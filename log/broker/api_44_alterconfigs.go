@@ -150,6 +150,8 @@ func (b *Broker) configTarget(kind kmsg.ConfigResourceType, name string) (*confi
 			config: catalog.Defaults, property: b.dynamicProperty,
 			below: func(p *topicconfig.Property) string { return b.layersOf(p, nil)[0].value },
 		}, nil
+	case kmsg.ConfigResourceTypeGroupConfig:
+		return &configTarget{property: groupProperty}, nil
 	}
 	return nil, refuse(kerr.InvalidRequest, "only topics, and the defaults of topics at broker \"\", are configured through the protocol")
 }

@@ -25,14 +25,24 @@ func (b *Broker) handleDescribeQuorum(_ context.Context, r *request) (kmsg.Respo
 	node := kmsg.NewDescribeQuorumResponseNode()
 	node.NodeID = b.node.ID()
 	at := kmsg.NewDescribeQuorumResponseNodeListener()
-	at.Name, at.Host, at.Port = listenerName, b.opts.AdvertisedHost, uint16(b.opts.AdvertisedPort) //nolint:gosec // a port
+	at.Name, at.Host, at.Port = b.protocol(), b.opts.AdvertisedHost, uint16(b.opts.AdvertisedPort) //nolint:gosec // a port
 	node.Listeners = append(node.Listeners, at)
 	resp.Nodes = append(resp.Nodes, node)
 	return resp, nil
 }
 
-// listenerName is what the one listener is called.
-const listenerName = "PLAINTEXT"
+// protocol is what the network listener speaks, by Kafka's name, which is also the listener's.
+func (b *Broker) protocol() string {
+	switch {
+	case b.opts.TLS != nil && b.opts.SASL != nil:
+		return "SASL_SSL"
+	case b.opts.TLS != nil:
+		return "SSL"
+	case b.opts.SASL != nil:
+		return "SASL_PLAINTEXT"
+	}
+	return "PLAINTEXT"
+}
 
 func (b *Broker) quorum(topic string, partition int32, now time.Time) kmsg.DescribeQuorumResponseTopicPartition {
 	sp := kmsg.NewDescribeQuorumResponseTopicPartition()

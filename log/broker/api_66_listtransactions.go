@@ -50,7 +50,13 @@ func (b *Broker) handleListTransactions(_ context.Context, r *request) (kmsg.Res
 	return resp, nil
 }
 
+// fenceState is a state that Kafka knows and puts nothing into that clients see: fencing is part of PrepareAbort here.
+const fenceState = "PrepareEpochFence"
+
 func knownTxnState(name string) bool {
+	if name == fenceState {
+		return true
+	}
 	for s := txn.Empty; s <= txn.Dead; s++ {
 		if s.String() == name {
 			return true

@@ -30,7 +30,7 @@ func (b *Broker) brokerSettings() []brokerSetting {
 	o, std := &b.opts, Options{}.withDefaults()
 	g, t := b.groups.Options(), b.txns.Options()
 	settings := []brokerSetting{
-		text("advertised.listeners", "PLAINTEXT://"+net.JoinHostPort(o.AdvertisedHost, strconv.Itoa(int(o.AdvertisedPort))), "", "Where clients are told to connect."),
+		text("advertised.listeners", b.protocol()+"://"+net.JoinHostPort(o.AdvertisedHost, strconv.Itoa(int(o.AdvertisedPort))), "", "Where clients are told to connect."),
 		onOff("auto.create.topics.enable", o.AutoCreateTopics, true, "Whether asking for a missing topic creates it."),
 		count("broker.id", int64(b.node.ID()), -1, "This node's id."),
 		text("broker.rack", o.Rack, "", "This node's rack."),
@@ -38,12 +38,16 @@ func (b *Broker) brokerSettings() []brokerSetting {
 		count("default.replication.factor", replicationFactor, replicationFactor, "Replicas of a topic that does not say."),
 		onOff("delete.topic.enable", true, true, "Topics can be deleted."),
 		count("fetch.max.bytes", int64(o.MaxFetchBytes), int64(std.MaxFetchBytes), "Largest Fetch response."),
+		millis(groupPrefix+groupHeartbeat, g.Consumer.HeartbeatInterval.Milliseconds(), 5_000, "How often members of groups of the consumer protocol send heartbeats."),
+		count("group.consumer.max.size", int64(g.Consumer.MaxMembers), 10_000, "Members of one group of the consumer protocol."),
+		millis(groupPrefix+groupSession, g.Consumer.SessionTimeout.Milliseconds(), 45_000, "A member of the consumer protocol that is silent for so long is removed."),
 		millis("group.initial.rebalance.delay.ms", g.InitialRebalanceDelay.Milliseconds(), 0, "How long an empty group waits for more members."),
 		millis("group.max.session.timeout.ms", g.MaxSessionTimeout.Milliseconds(), 1_800_000, "Longest session timeout of a member."),
 		count("group.max.size", int64(g.MaxMembers), 10_000, "Members of one group."),
 		millis("group.min.session.timeout.ms", g.MinSessionTimeout.Milliseconds(), 6_000, "Shortest session timeout of a member."),
 		text("log.dirs", o.DataDir, "", "The data directory."),
 		count("max.connections", int64(o.MaxConnections), int64(std.MaxConnections), "Open network connections."),
+		count("max.connections.per.ip", int64(o.MaxConnectionsPerIP), int64(std.MaxConnectionsPerIP), "The same from one address, of IPv6 from one /64 network."),
 		count("node.id", int64(b.node.ID()), -1, "This node's id."),
 		count("num.partitions", int64(o.DefaultPartitions), int64(std.DefaultPartitions), "Partitions of a topic that does not say."),
 		count("offset.metadata.max.bytes", int64(g.MaxMetadataBytes), 4096, "Largest metadata of a committed offset."),
@@ -61,6 +65,33 @@ func (b *Broker) brokerSettings() []brokerSetting {
 	}
 	slices.SortFunc(settings, func(x, y brokerSetting) int { return strings.Compare(x.name, y.name) })
 	return settings
+}
+
+// Settings of single groups, which are this node's under the name with groupPrefix.
+const (
+	groupPrefix    = "group."
+	groupHeartbeat = "consumer.heartbeat.interval.ms"
+	groupSession   = "consumer.session.timeout.ms"
+)
+
+// describeGroup reports what holds for every group of the consumer protocol.
+func (b *Broker) describeGroup() []kmsg.DescribeConfigsResponseResourceConfig {
+	var out []kmsg.DescribeConfigsResponseResourceConfig
+	for _, c := range b.describeBroker() {
+		if name, ok := strings.CutPrefix(c.Name, groupPrefix); ok && (name == groupHeartbeat || name == groupSession) {
+			c.Name = name // its synonyms keep the node's
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// groupProperty refuses a setting of a single group by its name.
+func groupProperty(name string) (*topicconfig.Property, error) {
+	if name == groupHeartbeat || name == groupSession {
+		return nil, refuse(kerr.InvalidRequest, fmt.Sprintf("%s cannot be set for a single group; %s in the node's YAML file holds for all", name, groupPrefix+name))
+	}
+	return nil, refuse(kerr.InvalidConfig, fmt.Sprintf("unknown group configuration %q", name))
 }
 
 func text(name, value, standard, doc string) brokerSetting {

@@ -52,6 +52,9 @@ with Kafka's group.consumer.migration.policy=disabled: to a group of the classic
 heartbeat is answered with GROUP_ID_NOT_FOUND, and to a consumer group that has members a JoinGroup with
 INCONSISTENT_GROUP_PROTOCOL. A commit under an earlier epoch counts for partitions that the member had then and has still
 (KIP-1251).
+The session timeout and heartbeat interval of consumer groups are the node's (group.consumer.session.timeout.ms,
+group.consumer.heartbeat.interval.ms in its file); DescribeConfigs of a group shows them, and setting them for a single group is
+refused by name.
 
 With transaction.version 2, a producer that knows it (KIP-890: Java 4, franz-go) raises its epoch with
 every transaction and adds partitions by writing to them; others keep to KIP-98's flow, on the same node and under the same

@@ -414,3 +414,30 @@ func TestACLsAreDisabled(t *testing.T) {
 		t.Errorf("delete: %+v, %v", r, err)
 	}
 }
+
+// A listener is called what it speaks.
+func TestListenersAreCalledWhatTheySpeak(t *testing.T) {
+	authority := certs.New(t)
+	withTLS := func(o *Options) { o.TLS = authority.Server(t, "server") }
+	for want, change := range map[string][]func(*Options){
+		"PLAINTEXT": nil, "SSL": {withTLS}, "SASL_PLAINTEXT": {withLogin}, "SASL_SSL": {withTLS, withLogin},
+	} {
+		s := serve(t, change...)
+		cl := s.client(t, true)
+		quorum, err := kmsg.NewPtrDescribeQuorumRequest().RequestWith(t.Context(), cl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := quorum.Nodes[0].Listeners[0].Name; got != want {
+			t.Errorf("%s: the quorum's listener is %s", want, got)
+		}
+		configs, err := kadm.NewClient(cl).DescribeBrokerConfigs(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(configs[0].Configs, func(c kadm.Config) bool { return c.Key == "advertised.listeners" })
+		if got := configs[0].Configs[at].MaybeValue(); got != want+"://"+s.addr {
+			t.Errorf("%s: advertised.listeners is %s", want, got)
+		}
+	}
+}

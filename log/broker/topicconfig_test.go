@@ -250,6 +250,10 @@ func TestBrokerConfigs(t *testing.T) {
 		"log.cleaner.min.cleanable.ratio":          "0.5 DEFAULT_CONFIG log.cleaner.min.cleanable.ratio=0.5",
 		"log.segment.delete.delay.ms":              "", // inert: nothing to report
 		"transaction.state.log.min.isr":            "1 DEFAULT_CONFIG transaction.state.log.min.isr=1",
+		"advertised.listeners":                     "PLAINTEXT://" + s.addr + " STATIC_BROKER_CONFIG advertised.listeners=PLAINTEXT://" + s.addr + " advertised.listeners=",
+		"max.connections.per.ip":                   "2048 DEFAULT_CONFIG max.connections.per.ip=2048",
+		"group.consumer.session.timeout.ms":        "45000 DEFAULT_CONFIG group.consumer.session.timeout.ms=45000",
+		"group.consumer.heartbeat.interval.ms":     "5000 DEFAULT_CONFIG group.consumer.heartbeat.interval.ms=5000",
 		"group.initial.rebalance.delay.ms":         "0 DEFAULT_CONFIG group.initial.rebalance.delay.ms=0",
 		"transactional.id.expiration.ms":           "604800000 DEFAULT_CONFIG transactional.id.expiration.ms=604800000",
 		"log.cleaner.delete.retention.ms":          "86400000 DEFAULT_CONFIG log.cleaner.delete.retention.ms=86400000",
@@ -366,5 +370,53 @@ func TestAlterConfigsRefusals(t *testing.T) {
 	expect("validated", codes(), nil)
 	if got := s.node.Catalog().Topics["t"].Config; len(got) != 0 {
 		t.Errorf("something was changed: %v", got)
+	}
+}
+
+// A group's settings are shown as the node's, and refused by name with what to do instead.
+func TestGroupConfigs(t *testing.T) {
+	s := serve(t, func(o *Options) { o.Coordinators.Groups.Consumer.SessionTimeout = 30 * time.Second })
+	cl := s.client(t, false)
+	describe := kmsg.NewPtrDescribeConfigsRequest()
+	dr := kmsg.NewDescribeConfigsRequestResource()
+	dr.ResourceType, dr.ResourceName = kmsg.ConfigResourceTypeGroupConfig, "g"
+	describe.Resources, describe.IncludeSynonyms = append(describe.Resources, dr), true
+	got, err := describe.RequestWith(t.Context(), cl)
+	if err != nil || got.Resources[0].ErrorCode != 0 {
+		t.Fatal(err, got)
+	}
+	values := map[string]string{}
+	for _, c := range got.Resources[0].Configs {
+		values[c.Name] = fmt.Sprint(*c.Value, c.ReadOnly, c.ConfigSynonyms[0].Name)
+	}
+	want := map[string]string{
+		"consumer.session.timeout.ms":    "30000truegroup.consumer.session.timeout.ms",
+		"consumer.heartbeat.interval.ms": "5000truegroup.consumer.heartbeat.interval.ms",
+	}
+	if fmt.Sprint(values) != fmt.Sprint(want) {
+		t.Errorf("a group's settings are %v, want %v", values, want)
+	}
+	for name, want := range map[string]struct {
+		code int16
+		says string
+	}{
+		"consumer.session.timeout.ms":    {kerr.InvalidRequest.Code, "group.consumer.session.timeout.ms in the node's YAML"},
+		"consumer.heartbeat.interval.ms": {kerr.InvalidRequest.Code, "group.consumer.heartbeat.interval.ms in the node's YAML"},
+		"share.session.timeout.ms":       {kerr.InvalidConfig.Code, "share.session.timeout.ms"},
+	} {
+		alter := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		ar := kmsg.NewIncrementalAlterConfigsRequestResource()
+		ar.ResourceType, ar.ResourceName = kmsg.ConfigResourceTypeGroupConfig, "g"
+		ac := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		ac.Name, ac.Value = name, kmsg.StringPtr("50000")
+		ar.Configs = append(ar.Configs, ac)
+		alter.Resources = append(alter.Resources, ar)
+		resp, err := alter.RequestWith(t.Context(), cl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := resp.Resources[0]; r.ErrorCode != want.code || r.ErrorMessage == nil || !strings.Contains(*r.ErrorMessage, want.says) {
+			t.Errorf("set %s: %+v", name, r)
+		}
 	}
 }

@@ -292,7 +292,7 @@ func (g *twinGenerator) deleteGroup() []twinCall {
 	group := g.one("g0", "g1", "g2", "nobody")
 	for _, state := range g.ours.txns {
 		if state == "open" {
-			return nil // a group with offsets in an open transaction is refused; see docs/compatibility.md
+			return nil // what becomes of offsets in an open transaction differs; see docs/compatibility.md
 		}
 	}
 	return []twinCall{{build: func(*twinSide) kmsg.Request {

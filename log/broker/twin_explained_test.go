@@ -24,7 +24,7 @@ var differences = [][2]string{
 	{"groups that do not exist", "Members of such a group are unknown, its offsets are -1, it is described as Dead, and deleting it or its offsets is GROUP_ID_NOT_FOUND. kfake answers GROUP_ID_NOT_FOUND in more cases, or makes a group of every name that a request has mentioned."},
 	{"groups of open transactions", "The first offset in a transaction makes the group; in kfake its commit does."},
 	{"members that have not joined", "A commit by a member id that was handed out and has not joined is UNKNOWN_MEMBER_ID; in kfake ILLEGAL_GENERATION."},
-	{"offsets of open transactions", "A stable fetch is refused for the partitions with an open commit, of which Kafka leaves out those without an earlier one where all are asked for; kfake refuses it for the whole group."},
+	{"offsets of open transactions", "A stable fetch is refused for the partitions with an open commit, and one of all partitions leaves out those without an earlier commit; kfake refuses it for the whole group."},
 	{"offsets that were not committed", "Their metadata is empty; kfake's is null."},
 	{"protocol type of groups without members", "Is empty until a member has joined; kfake's is that of the first try."},
 	{"unknown epochs", "The end of epoch -1 is unknown; kfake answers with the present one."},
@@ -100,7 +100,7 @@ answers are the same but for these differences, in which Apache Kafka does as Ro
 	}
 	b.WriteString(`
 Not compared, because kfake's state would be another one afterwards: a commit of an empty transaction (see above), deleting a
-group with offsets in an open transaction (refused here), deleting records of a compacted topic (refused, as by Kafka), records
+group with offsets in an open transaction (takes them out of it, as in Kafka), deleting records of a compacted topic (refused, as by Kafka), records
 without a key in one (refused, as by Kafka), zstd before Produce version 7 (refused, as by Kafka), a first sequence that is not 0
 (taken where nothing is known of the producer, as by Kafka), an epoch that was never given out (refused, as by Kafka), and how far
 an epoch rises when a new claim ends a transaction (by two, as in Kafka).

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func within(t testing.TB, d time.Duration) context.Context {
@@ -202,6 +203,12 @@ func TestTransactionAdmin(t *testing.T) {
 	listed, err := adm.ListTransactions(ctx, nil, []string{"Ongoing"})
 	if err != nil || listed["admin"].State != "Ongoing" {
 		t.Fatalf("list: %v, %v", listed, err)
+	}
+	filter := kmsg.NewPtrListTransactionsRequest()
+	filter.DurationFilterMillis = -1
+	filter.StateFilters = []string{"PrepareEpochFence", "Dead", "Nonsense"}
+	if resp, err := filter.RequestWith(ctx, cl); err != nil || len(resp.TransactionStates) != 0 || fmt.Sprint(resp.UnknownStateFilters) != "[Nonsense]" {
+		t.Errorf("states that exist are known, others are not: %+v, %v", resp, err)
 	}
 	if listed, err := adm.ListTransactions(ctx, nil, []string{"CompleteCommit"}); err != nil || len(listed) != 0 {
 		t.Fatalf("list of another state: %v, %v", listed, err)
