@@ -203,12 +203,6 @@ func (n *Node) Catalog() *Catalog { return n.log.catalog.Load() }
 // CatalogChanged returns a channel that is closed at the next change of the catalogue. Take it before Catalog.
 func (n *Node) CatalogChanged() <-chan struct{} { return n.log.changed() }
 
-// Controller returns the node that leads the controller's group; -1 while there is none.
-func (n *Node) Controller() int32 {
-	node, _, _ := n.ctl.replica.Leader()
-	return node
-}
-
 // Quorum is the state of the controller's group.
 type Quorum struct {
 	Leader, Epoch      int32 // -1: none is known

@@ -138,11 +138,8 @@ func (f *fetch) refuse(p *fetchPart, err error) {
 }
 
 func (f *fetch) openPart(p *fetchPart, t *cluster.Topic) error {
-	replica, epoch, err := f.b.leading(t, p.req.Partition)
+	replica, _, err := f.b.leadingIn(t, p.req.Partition, p.req.CurrentLeaderEpoch)
 	if err != nil {
-		return err
-	}
-	if err := checkEpoch(p.req.CurrentLeaderEpoch, epoch); err != nil {
 		return err
 	}
 	p.log = replica.Log()

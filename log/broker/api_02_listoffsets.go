@@ -81,11 +81,8 @@ func (b *Broker) listOffset(topic string, rp *kmsg.ListOffsetsRequestTopicPartit
 	if err != nil {
 		return err
 	}
-	replica, epoch, err := b.leading(t, rp.Partition)
+	replica, epoch, err := b.leadingIn(t, rp.Partition, rp.CurrentLeaderEpoch)
 	if err != nil {
-		return err
-	}
-	if err := checkEpoch(rp.CurrentLeaderEpoch, epoch); err != nil {
 		return err
 	}
 	p := replica.Log()

@@ -19,9 +19,7 @@ func (b *Broker) handleOffsetForLeaderEpoch(_ context.Context, r *request) (kmsg
 			rp := &rt.Partitions[j]
 			sp := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			sp.Partition, sp.LeaderEpoch, sp.EndOffset = rp.Partition, -1, -1
-			if err := b.epochEnd(rt.Topic, rp, &sp); err != nil {
-				sp.ErrorCode = errorCode(err)
-			}
+			sp.ErrorCode = errorCode(b.epochEnd(rt.Topic, rp, &sp))
 			st.Partitions = append(st.Partitions, sp)
 		}
 		resp.Topics = append(resp.Topics, st)
@@ -36,11 +34,8 @@ func (b *Broker) epochEnd(topic string, rp *kmsg.OffsetForLeaderEpochRequestTopi
 	if err != nil {
 		return err
 	}
-	replica, epoch, err := b.leading(t, rp.Partition)
+	replica, _, err := b.leadingIn(t, rp.Partition, rp.CurrentLeaderEpoch)
 	if err != nil {
-		return err
-	}
-	if err := checkEpoch(rp.CurrentLeaderEpoch, epoch); err != nil {
 		return err
 	}
 	sp.LeaderEpoch, sp.EndOffset = replica.Log().EpochEnd(rp.LeaderEpoch)

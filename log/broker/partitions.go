@@ -8,6 +8,8 @@ import (
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker/group"
+	"github.com/rowtrail/rowtrail/log/broker/txn"
 )
 
 // zeroID is no topic's id.
@@ -49,15 +51,18 @@ func (b *Broker) leading(t *cluster.Topic, partition int32) (*cluster.Replica, i
 // inSync are the replicas that have every acknowledged record: all of a partition with one replica, which leads.
 func inSync(replicas []int32) []int32 { return replicas }
 
-// checkEpoch compares the leader epoch a client knows (-1: none) with ours.
-func checkEpoch(client, ours int32) error {
+// leadingIn is leading for a client that knows a leader epoch (-1: none): it has to be ours.
+func (b *Broker) leadingIn(t *cluster.Topic, partition, known int32) (*cluster.Replica, int32, error) {
+	r, epoch, err := b.leading(t, partition)
 	switch {
-	case client < 0 || client == ours:
-		return nil
-	case client < ours:
-		return kerr.FencedLeaderEpoch
+	case err != nil:
+		return nil, epoch, err
+	case known < 0 || known == epoch:
+		return r, epoch, nil
+	case known < epoch:
+		return nil, epoch, kerr.FencedLeaderEpoch
 	}
-	return kerr.UnknownLeaderEpoch
+	return nil, epoch, kerr.UnknownLeaderEpoch
 }
 
 // readable is the end of what a reader of an isolation level may see.
@@ -87,16 +92,5 @@ func withTimeout(ctx context.Context, millis int32) (context.Context, context.Ca
 // defaultAdminTimeoutMillis applies where a client says no timeout.
 const defaultAdminTimeoutMillis = 30_000
 
-// internalTopics are created and written by the coordinators alone.
-//
-//nolint:gochecknoglobals // immutable table
-var internalTopics = [...]string{"__consumer_offsets", "__transaction_state"}
-
-func isInternalName(name string) bool {
-	for _, t := range internalTopics {
-		if name == t {
-			return true
-		}
-	}
-	return false
-}
+// isInternalName tells whether a topic is created and written by a coordinator alone.
+func isInternalName(name string) bool { return name == group.Topic || name == txn.Topic }

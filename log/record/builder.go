@@ -55,9 +55,6 @@ func (b *Builder) Append(timestamp int64, key, value []byte, headers ...RecordHe
 	b.count++
 }
 
-// Count is the number of records appended since the last Build.
-func (b *Builder) Count() int { return int(b.count) }
-
 // Size is the length that Build's batch would have now.
 func (b *Builder) Size() int {
 	if b.count == 0 {

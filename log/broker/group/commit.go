@@ -98,7 +98,7 @@ func (s *shard) commit(r CommitRequest, codes []int16, fill func(int16)) {
 					s.pend(s.make(r.Group), pid, o)
 				}
 			}
-			fill(Code(err))
+			fill(codeOf(err))
 		})
 		return
 	}
@@ -109,16 +109,17 @@ func (s *shard) commit(r CommitRequest, codes []int16, fill func(int16)) {
 				k.offsets.Commit(o.TopicPartition, o.Committed)
 			}
 		}
-		fill(Code(err))
+		fill(codeOf(err))
 	})
 }
 
 // EndTxn takes in a transaction marker that was committed to a partition of Topic.
 func (c *Coordinator) EndTxn(partition int32, pid int64, commit bool) {
-	if int(partition) >= len(c.shards) {
+	all := c.shards.Folds()
+	if int(partition) >= len(all) {
 		return
 	}
-	s := c.shards[partition]
+	s := all[partition]
 	s.j.Do(func(err error) {
 		if err == nil { // else the marker is found when the partition is loaded
 			s.end(pid, commit)
@@ -224,7 +225,7 @@ func (s *shard) tombstone(group string, list []TopicPartition, reply func(int16)
 		if err == nil {
 			s.deleteOffsets(group, list)
 		}
-		reply(Code(err))
+		reply(codeOf(err))
 	})
 }
 
@@ -253,6 +254,6 @@ func (s *shard) forget(k *kept, reply func(int16)) {
 		if err == nil {
 			s.deleteOffsets(k.ID, list) // of commits that were on their way, before the tombstones in the log
 		}
-		reply(Code(err))
+		reply(codeOf(err))
 	})
 }

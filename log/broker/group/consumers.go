@@ -166,7 +166,7 @@ func (s *shard) consumerHeartbeat(id string, r *consumer.Request, reply func(con
 	s.schedule(k)
 	s.settled(k, func(err error) {
 		if err != nil {
-			resp = consumer.Response{Code: Code(err)}
+			resp = consumer.Response{Code: codeOf(err)}
 		}
 		reply(resp)
 	})
@@ -262,7 +262,7 @@ func (c *Coordinator) ConsumerDescribe(group string, reply func(code int16, d co
 			reply(kerr.GroupIDNotFound.Code, consumer.Description{Group: group})
 		default:
 			d := k.consumer.Describe()
-			s.settled(k, func(err error) { reply(Code(err), d) })
+			s.settled(k, func(err error) { reply(codeOf(err), d) })
 		}
 	})
 }

@@ -3,9 +3,7 @@ package group
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -69,7 +67,7 @@ func (o Options) withDefaults() Options {
 // goroutine, that must not block.
 type Coordinator struct {
 	opts   Options
-	shards []*shard
+	shards *journal.Shards[*shard]
 }
 
 // Options are those in force, defaults included.
@@ -78,55 +76,34 @@ func (c *Coordinator) Options() Options { return c.opts }
 // New returns a coordinator over the partitions of Topic, in order.
 func New(opts Options, partitions []journal.Partition) *Coordinator {
 	c := &Coordinator{opts: opts.withDefaults()}
-	for i, p := range partitions {
-		s := &shard{c: c}
-		s.j = journal.New(journal.Options{Partition: p, Name: fmt.Sprintf("%s-%d", Topic, i), Fold: s,
-			Logger: c.opts.Logger, Now: c.opts.Now, RolloverBytes: c.opts.RolloverBytes})
-		c.shards = append(c.shards, s)
-	}
+	c.shards = journal.NewShards(journal.Options{Name: Topic, Logger: c.opts.Logger, Now: c.opts.Now, RolloverBytes: c.opts.RolloverBytes},
+		partitions, func(j *journal.Journal) *shard { return &shard{c: c, j: j} })
 	return c
 }
 
 // Run drives the coordinator until ctx ends.
-func (c *Coordinator) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	for _, s := range c.shards {
-		wg.Go(func() { s.j.Run(ctx) })
-	}
-	wg.Wait()
-}
+func (c *Coordinator) Run(ctx context.Context) { c.shards.Run(ctx) }
 
 // PartitionFor is the partition of Topic that keeps a group.
-func (c *Coordinator) PartitionFor(group string) int32 {
-	return journal.PartitionFor(group, len(c.shards))
-}
+func (c *Coordinator) PartitionFor(group string) int32 { return c.shards.PartitionFor(group) }
 
 // Serving reports whether the group's partition is loaded, as a protocol code.
-func (c *Coordinator) Serving(group string) int16 { return Code(c.shard(group).j.Serving()) }
-
-func (c *Coordinator) shard(group string) *shard { return c.shards[c.PartitionFor(group)] }
+func (c *Coordinator) Serving(group string) int16 { return codeOf(c.shards.Serving(group)) }
 
 // on runs f on the group's shard; code is not 0 when it cannot be had.
 func (c *Coordinator) on(group string, f func(s *shard, code int16)) {
-	s := c.shard(group)
-	s.j.Do(func(err error) {
+	c.shards.Do(group, func(s *shard, err error) {
 		if err != nil {
-			f(nil, Code(err))
+			f(nil, codeOf(err))
 			return
 		}
 		f(s, 0)
 	})
 }
 
-// Code is the protocol's word for an error of the journal or the log.
-func Code(err error) int16 {
+// codeOf is the protocol's word for an error of the journal or the log.
+func codeOf(err error) int16 {
 	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, journal.ErrLoading):
-		return kerr.CoordinatorLoadInProgress.Code
-	case errors.Is(err, journal.ErrNotLeader), errors.Is(err, log.ErrNotLeader):
-		return kerr.NotCoordinator.Code
 	case errors.Is(err, log.ErrInvalidProducerEpoch):
 		return kerr.InvalidProducerEpoch.Code
 	case errors.Is(err, log.ErrInvalidTxnState):
@@ -134,7 +111,7 @@ func Code(err error) int16 {
 	case errors.Is(err, log.ErrTooLarge):
 		return kerr.InvalidCommitOffsetSize.Code
 	default:
-		return kerr.CoordinatorNotAvailable.Code
+		return journal.Code(err)
 	}
 }
 
@@ -218,6 +195,6 @@ func (c *Coordinator) Leave(group string, list []Leaver, reply func(code int16, 
 			return
 		}
 		s.schedule(k)
-		s.settled(k, func(err error) { reply(Code(err), each) })
+		s.settled(k, func(err error) { reply(codeOf(err), each) })
 	})
 }

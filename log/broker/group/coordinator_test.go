@@ -45,15 +45,15 @@ func ask[T any](start func(reply func(T))) T {
 // dump is all that a coordinator knows: the records of its state, and what is pending.
 func dump(c *Coordinator) map[string]string {
 	return ask(func(reply func(map[string]string)) {
-		c.shards[0].j.Do(func(err error) {
+		c.shards.Folds()[0].j.Do(func(err error) {
 			m := map[string]string{}
 			if err != nil {
 				m["error"] = err.Error()
 				reply(m)
 				return
 			}
-			c.shards[0].State(func(r journal.Record) { m[string(r.Key)] = string(r.Value) })
-			for id, k := range c.shards[0].groups {
+			c.shards.Folds()[0].State(func(r journal.Record) { m[string(r.Key)] = string(r.Value) })
+			for id, k := range c.shards.Folds()[0].groups {
 				for pid, offsets := range k.offsets.pending {
 					for tp, o := range offsets {
 						m[fmt.Sprintf("pending %s %d %v", id, pid, tp)] = fmt.Sprint(o)

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -44,7 +43,7 @@ type Listed struct {
 // says so.
 func (c *Coordinator) List(reply func(code int16, list []Listed)) {
 	var list []Listed
-	c.each(func(s *shard) {
+	c.shards.Each(func(s *shard) {
 		for id, k := range s.groups {
 			l := Listed{id, k.protocolType, k.stateName(), TypeClassic}
 			if k.consumer != nil {
@@ -52,31 +51,10 @@ func (c *Coordinator) List(reply func(code int16, list []Listed)) {
 			}
 			list = append(list, l)
 		}
-	}, func(code int16) {
+	}, func(err error) {
 		slices.SortFunc(list, func(a, b Listed) int { return strings.Compare(a.Group, b.Group) })
-		reply(code, list)
+		reply(codeOf(err), list)
 	})
-}
-
-// each runs visit on every shard, one at a time, then done.
-func (c *Coordinator) each(visit func(*shard), done func(code int16)) {
-	var mu sync.Mutex
-	left, code := len(c.shards), int16(0)
-	for _, s := range c.shards {
-		s.j.Do(func(err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			switch e := Code(err); {
-			case err == nil:
-				visit(s)
-			case e != kerr.NotCoordinator.Code:
-				code = e
-			}
-			if left--; left == 0 {
-				done(code)
-			}
-		})
-	}
 }
 
 // Delete handles DeleteGroups for one group.
@@ -162,7 +140,7 @@ func (k *kept) subscribed() (topics map[string]bool, known bool) {
 // ForgetTopics deletes the offsets of deleted topics: a new topic of that name starts from nothing. The code is not 0
 // when a partition of Topic was loading and was left out.
 func (c *Coordinator) ForgetTopics(gone func(topic string) bool, reply func(code int16)) {
-	c.each(func(s *shard) {
+	c.shards.Each(func(s *shard) {
 		for id, k := range s.groups {
 			var list []TopicPartition
 			for _, tp := range k.offsets.All() {
@@ -174,7 +152,7 @@ func (c *Coordinator) ForgetTopics(gone func(topic string) bool, reply func(code
 				s.tombstone(id, list, func(int16) {})
 			}
 		}
-	}, reply)
+	}, func(err error) { reply(codeOf(err)) })
 }
 
 // Lag is one group's committed offset of one partition; the reader of metrics adds the partition's end.
@@ -189,11 +167,11 @@ type Lag struct {
 // Lags lists every committed offset of the groups that are coordinated here.
 func (c *Coordinator) Lags(reply func([]Lag)) {
 	var list []Lag
-	c.each(func(s *shard) {
+	c.shards.Each(func(s *shard) {
 		for id, k := range s.groups {
 			for _, o := range k.offsets.Committed() {
 				list = append(list, Lag{id, o.Topic, o.Partition, o.Offset, k.count(), k.stateName()})
 			}
 		}
-	}, func(int16) { reply(list) })
+	}, func(error) { reply(list) })
 }

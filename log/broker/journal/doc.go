@@ -8,6 +8,8 @@
 // tells a client about it goes in the function given to Write, which runs once the batch is committed
 // (invariant 1), in log order.
 //
+// Shards are all journals of a coordinator, one for each partition of its topic; a key belongs to one of them.
+//
 // Invariant 8: state is a fold of the log. When an append fails, the state that was staged is worth
 // nothing: the journal answers what waits with the error, waits for its other appends, and folds the partition
 // again. A record that cannot be read stops this journal with an error that names its place (invariant 7), and

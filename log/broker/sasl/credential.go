@@ -16,12 +16,13 @@ const (
 	ScramSHA512 = "SCRAM-SHA-512"
 )
 
+// Bounds of a stored credential's iterations, as in Kafka.
 const (
-	// MinIterations and MaxIterations bound a stored credential, as in Kafka.
 	MinIterations = 4096
 	MaxIterations = 16384
-	saltBytes     = 24
 )
+
+const saltBytes = 24
 
 // Mechanisms lists what is served.
 func Mechanisms() []string { return []string{Plain, ScramSHA256, ScramSHA512} }

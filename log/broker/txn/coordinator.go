@@ -2,15 +2,11 @@ package txn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
-	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/record"
 )
@@ -80,7 +76,7 @@ func (o Options) withDefaults() Options {
 type Coordinator struct {
 	opts   Options
 	ids    idBlock
-	shards []*shard
+	shards *journal.Shards[*shard]
 }
 
 // Options are those in force, defaults included.
@@ -90,57 +86,34 @@ func (c *Coordinator) Options() Options { return c.opts }
 func New(opts Options, partitions []journal.Partition) *Coordinator {
 	c := &Coordinator{opts: opts.withDefaults()}
 	c.ids.source = opts.IDs
-	for i, p := range partitions {
-		s := &shard{c: c}
-		s.j = journal.New(journal.Options{Partition: p, Name: fmt.Sprintf("%s-%d", Topic, i), Fold: s,
-			Logger: c.opts.Logger, Now: c.opts.Now, RolloverBytes: c.opts.RolloverBytes})
-		c.shards = append(c.shards, s)
-	}
+	c.shards = journal.NewShards(journal.Options{Name: Topic, Logger: c.opts.Logger, Now: c.opts.Now, RolloverBytes: c.opts.RolloverBytes},
+		partitions, func(j *journal.Journal) *shard { return &shard{c: c, j: j} })
 	return c
 }
 
 // Run drives the coordinator until ctx ends.
 func (c *Coordinator) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	for _, s := range c.shards {
+	for _, s := range c.shards.Folds() {
 		s.ctx = ctx
-		wg.Go(func() { s.j.Run(ctx) })
 	}
-	wg.Wait()
+	c.shards.Run(ctx)
 }
 
 // PartitionFor is the partition of Topic that keeps an id.
-func (c *Coordinator) PartitionFor(id string) int32 { return journal.PartitionFor(id, len(c.shards)) }
+func (c *Coordinator) PartitionFor(id string) int32 { return c.shards.PartitionFor(id) }
 
 // Serving reports whether the id's partition is loaded, as a protocol code.
-func (c *Coordinator) Serving(id string) int16 {
-	return code(c.shards[c.PartitionFor(id)].j.Serving())
-}
+func (c *Coordinator) Serving(id string) int16 { return journal.Code(c.shards.Serving(id)) }
 
 // on runs f on the id's shard; code is not 0 when it cannot be had.
 func (c *Coordinator) on(id string, f func(s *shard, code int16)) {
-	s := c.shards[c.PartitionFor(id)]
-	s.j.Do(func(err error) {
+	c.shards.Do(id, func(s *shard, err error) {
 		if err != nil {
-			f(nil, code(err))
+			f(nil, journal.Code(err))
 			return
 		}
 		f(s, 0)
 	})
-}
-
-// code is the protocol's word for an error of the journal or the log.
-func code(err error) int16 {
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, journal.ErrLoading):
-		return kerr.CoordinatorLoadInProgress.Code
-	case errors.Is(err, journal.ErrNotLeader), errors.Is(err, log.ErrNotLeader):
-		return kerr.NotCoordinator.Code
-	default:
-		return kerr.CoordinatorNotAvailable.Code
-	}
 }
 
 // blockSize is how many producer ids are reserved at once.

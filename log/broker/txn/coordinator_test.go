@@ -136,7 +136,7 @@ func (w *world) pass(d time.Duration) {
 func (w *world) settle() {
 	for range 6 {
 		ch := make(chan struct{})
-		w.c.shards[0].j.Do(func(error) { close(ch) })
+		w.c.shards.Folds()[0].j.Do(func(error) { close(ch) })
 		<-ch
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
 // Init handles InitProducerId. An empty id asks for an idempotent producer only.
@@ -170,7 +172,7 @@ func (e *ending) takeID(s *shard) {
 			return
 		}
 		e.next = pid
-		s.j.Do(func(err error) { e.run(s, code(err)) })
+		s.j.Do(func(err error) { e.run(s, journal.Code(err)) })
 	}()
 }
 

@@ -151,7 +151,7 @@ func (s *shard) save(k *kept, then func(code int16)) {
 	k.unsettled++
 	s.j.Stage([]journal.Record{k.record()}, func(_ int64, err error) {
 		k.unsettled--
-		then(code(err))
+		then(journal.Code(err))
 	})
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
 // view is what Produce may know of open transactions without entering the loop: the partitions that are durably part
@@ -88,7 +90,7 @@ func (v *view) drop(id string) *Guard {
 // comes late must not open a transaction that nobody will end (KIP-890, part 1). The transaction gets no marker
 // before Leave is called. It costs two look-ups in memory; Verify knows why a batch is not let in.
 func (c *Coordinator) Enter(id string, p Producer, tp TopicPartition) (*Guard, bool) {
-	s := c.shards[c.PartitionFor(id)]
+	s := c.shards.For(id)
 	if s.j.Serving() != nil {
 		return nil, false
 	}
@@ -147,27 +149,15 @@ func (c *Coordinator) Describe(id string, reply func(code int16, d Description))
 
 // List handles ListTransactions; while a partition is loading the code says so.
 func (c *Coordinator) List(reply func(code int16, list []Description)) {
-	var mu sync.Mutex
 	var list []Description
-	left, all := len(c.shards), int16(0)
-	for _, s := range c.shards {
-		s.j.Do(func(err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			switch e := code(err); {
-			case err == nil:
-				for _, k := range s.txns {
-					if k.Current.ID != noProducer {
-						list = append(list, k.describe())
-					}
-				}
-			case e != kerr.NotCoordinator.Code:
-				all = e
+	c.shards.Each(func(s *shard) {
+		for _, k := range s.txns {
+			if k.Current.ID != noProducer {
+				list = append(list, k.describe())
 			}
-			if left--; left == 0 {
-				slices.SortFunc(list, func(a, b Description) int { return strings.Compare(a.ID, b.ID) })
-				reply(all, list)
-			}
-		})
-	}
+		}
+	}, func(err error) {
+		slices.SortFunc(list, func(a, b Description) int { return strings.Compare(a.ID, b.ID) })
+		reply(journal.Code(err), list)
+	})
 }

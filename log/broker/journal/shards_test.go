@@ -1,0 +1,90 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/rowtrail/rowtrail/log/broker/journal"
+	"github.com/rowtrail/rowtrail/log/broker/journal/journaltest"
+)
+
+// sharded runs shards over logs until the test ends.
+func sharded(t *testing.T, logs []*journaltest.Log) *journal.Shards[*table] {
+	t.Helper()
+	partitions := make([]journal.Partition, len(logs))
+	for i, l := range logs {
+		partitions[i] = l.Partition()
+	}
+	s := journal.NewShards(journal.Options{Name: "topic"}, partitions, func(j *journal.Journal) *table { return &table{j: j} })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return s
+}
+
+func TestKeyIsKeptInItsPartition(t *testing.T) {
+	logs := []*journaltest.Log{{}, {}, {}}
+	s := sharded(t, logs)
+	for _, key := range []string{"a", "b", "c"} {
+		until(t, func() bool { return s.Serving(key) == nil })
+		if err := <-s.For(key).put(key, "1"); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 1)
+		s.Do(key, func(f *table, _ error) { got <- f.rows[key] })
+		if v := <-got; v != "1" {
+			t.Errorf("%q is %q where Do leads to", key, v)
+		}
+	}
+	// Java's hash of a one-letter string is the letter: 97, 98 and 99, modulo three.
+	for i, want := range []string{"c", "a", "b"} {
+		if n := len(logs[i].Batches()); n != 1 {
+			t.Errorf("partition %d has %d batches, want 1", i, n)
+		}
+		if got := s.For(want); got != s.Folds()[i] || int(s.PartitionFor(want)) != i {
+			t.Errorf("%q is in partition %d, want %d", want, s.PartitionFor(want), i)
+		}
+	}
+	seen := map[string]string{}
+	done := make(chan error, 1)
+	s.Each(func(f *table) { maps.Copy(seen, f.rows) }, func(err error) { done <- err })
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(maps.Keys(seen)); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("all shards have %v", got)
+	}
+}
+
+func TestShardsLedElsewhereAreLeftOutAndBrokenOnesTold(t *testing.T) {
+	logs := []*journaltest.Log{{}, {}, {}}
+	logs[1].Lead(false)
+	s := sharded(t, logs)
+	until(t, func() bool {
+		return s.Serving("c") == nil && s.Serving("b") == nil && errors.Is(s.Serving("a"), journal.ErrNotLeader)
+	})
+	visited := func() (n int, err error) {
+		done := make(chan error, 1)
+		s.Each(func(*table) { n++ }, func(err error) { done <- err })
+		err = <-done
+		return n, err
+	}
+	if n, err := visited(); n != 2 || err != nil {
+		t.Errorf("visited %d of three shards, one of them led elsewhere: %v", n, err)
+	}
+
+	broken := []*journaltest.Log{{}, {}}
+	broken[0].Put([]byte("no batch"))
+	s = sharded(t, broken)
+	until(t, func() bool { return errors.Is(s.Serving("b"), journal.ErrBroken) && s.Serving("a") == nil })
+	n, err := visited()
+	if n != 1 || journal.Code(err) != kerr.CoordinatorNotAvailable.Code {
+		t.Errorf("visited %d of two shards, one of them broken: %v", n, err)
+	}
+}
