@@ -106,12 +106,12 @@ logging:
 
 func TestParseDurations(t *testing.T) {
 	for text, want := range map[string]string{"1w2d3h": "219h0m0s", "0d": "0s", "0s": "0s", "1.5d": "36h0m0s", "250ms": "250ms"} {
-		if d, err := parseDuration(text); err != nil || d.String() != want {
+		if d, err := ParseDuration(text); err != nil || d.String() != want {
 			t.Errorf("%s: %v, %v", text, d, err)
 		}
 	}
 	for _, text := range []string{"", "d", "1", "xd", "1d1d", "999999999w"} {
-		if d, err := parseDuration(text); err == nil {
+		if d, err := ParseDuration(text); err == nil {
 			t.Errorf("%q is accepted as %v", text, d)
 		}
 	}

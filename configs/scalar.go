@@ -69,7 +69,7 @@ func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 type Duration time.Duration
 
 func (d *Duration) parse(text string) error {
-	parsed, err := parseDuration(text)
+	parsed, err := ParseDuration(text)
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText makes other encodings write the file's notation.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// parseDuration is time.ParseDuration with days and weeks.
-func parseDuration(text string) (time.Duration, error) {
+// ParseDuration is time.ParseDuration with days and weeks: the notation of time spans in the file and on the command line.
+func ParseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	bad := fmt.Errorf("%q is not a time span; write a number with ms, s, m, h, d or w", text)
 	rest := text
@@ -124,7 +124,7 @@ func (m *Millis) parse(text string) error {
 		*m = Millis(n)
 		return nil
 	}
-	d, err := parseDuration(text)
+	d, err := ParseDuration(text)
 	if err != nil {
 		return fmt.Errorf("%q is not a time span; write milliseconds, or a number with s, m, h, d or w", text)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rowtrail/rowtrail/configs"
 	"github.com/rowtrail/rowtrail/snapshot"
 )
 
@@ -26,7 +27,7 @@ func ParseAt(text string, now time.Time) (snapshot.At, error) {
 	if at, ok := ParseTime(text, now); ok {
 		return snapshot.At{Time: &at}, nil
 	}
-	return snapshot.At{}, fmt.Errorf("%q is no point in a topic; write an offset (1234), a time (2026-01-31T12:00:00Z), a span before now (-5m) or a position (0/16B3748)", text)
+	return snapshot.At{}, fmt.Errorf("%q is no point in a topic; write an offset (1234), a time (2026-01-31T12:00:00Z), a span before now (-5m, -7d) or a position (0/16B3748)", text)
 }
 
 // clockSkew is how far a source's clock may be ahead.
@@ -60,7 +61,7 @@ func (s *Server) reached(t Topic, at snapshot.At, now time.Time) error {
 // ParseTime reads a time or a span before now.
 func ParseTime(text string, now time.Time) (time.Time, bool) {
 	if span, found := strings.CutPrefix(text, "-"); found {
-		d, err := time.ParseDuration(span)
+		d, err := configs.ParseDuration(span)
 		return now.Add(-d), err == nil && d >= 0
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999",

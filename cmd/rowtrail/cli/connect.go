@@ -38,6 +38,11 @@ func (a *app) serverFlag(c *cobra.Command) {
 	a.loginFlags(c)
 }
 
+// nodeFileFlag is -c for a command whose --config is a topic's property: it hides the flag that all commands share.
+func (a *app) nodeFileFlag(c *cobra.Command) {
+	c.Flags().StringVarP(&a.config, "node-config", "c", "", "the node's YAML file, from which the addresses and the log-in are taken")
+}
+
 func (a *app) httpFlag(c *cobra.Command) {
 	c.Flags().StringVar(&a.http, "http", "", "address of the HTTP listener (else -c FILE, "+httpEnv+", "+defaultHTTP+")")
 }

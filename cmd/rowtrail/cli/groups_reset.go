@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
+	"github.com/rowtrail/rowtrail/configs"
 )
 
 // maxOffsetFile bounds the file of --from-file.
@@ -88,7 +89,7 @@ with --to-current.`,
 	flags.Int64Var(&f.offset, "to-offset", 0, "to this offset")
 	flags.Int64Var(&f.shift, "shift-by", 0, "to the committed offset plus this number, which may be negative")
 	flags.StringVar(&f.datetime, "to-datetime", "", "to the first record at or after a time (2026-01-31T12:00:00Z)")
-	flags.StringVar(&f.duration, "by-duration", "", "to the first record of the last span of time (PT1H30M or 90m)")
+	flags.StringVar(&f.duration, "by-duration", "", "to the first record of the last span of time (PT1H30M, 90m or 7d)")
 	flags.StringVar(&f.file, "from-file", "", "to the offsets of a CSV file with lines of topic,partition,offset")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would change, which is what happens without --execute")
 	flags.BoolVar(&f.execute, "execute", false, "change the offsets")
@@ -150,7 +151,7 @@ func (f *resetFlags) target(changed func(string) bool, now time.Time) (resetTarg
 
 var isoSpan = regexp.MustCompile(`^P(?:(\d{1,5})D)?(?:T(?:(\d{1,7})H)?(?:(\d{1,9})M)?(?:(\d{1,9})S)?)?$`)
 
-// parseSpan reads a span of time in ISO 8601, as Kafka's tools take it, or in Go's notation.
+// parseSpan reads a span of time in ISO 8601, as Kafka's tools take it, or as the node's file does.
 func parseSpan(text string) (time.Duration, error) {
 	if m := isoSpan.FindStringSubmatch(text); m != nil && text != "P" && !strings.HasSuffix(text, "T") {
 		var span time.Duration
@@ -160,9 +161,9 @@ func parseSpan(text string) (time.Duration, error) {
 		}
 		return span, nil
 	}
-	span, err := time.ParseDuration(text)
+	span, err := configs.ParseDuration(text)
 	if err != nil || span < 0 {
-		return 0, fmt.Errorf("--by-duration %q is not a span of time; write PT1H30M or 90m", text)
+		return 0, fmt.Errorf("--by-duration %q is not a span of time; write PT1H30M, 90m or 7d", text)
 	}
 	return span, nil
 }

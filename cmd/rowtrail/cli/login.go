@@ -29,12 +29,15 @@ const (
 type login struct {
 	tls                bool
 	ca                 string
+	cert, key          string // of the client
 	user, passwordFile string
 }
 
 func (a *app) loginFlags(c *cobra.Command) {
-	c.Flags().BoolVar(&a.login.tls, "tls", false, "connect over TLS (implied by --tls-ca, and by a -c FILE with listen.tls)")
+	c.Flags().BoolVar(&a.login.tls, "tls", false, "connect over TLS (implied by --tls-ca and --tls-cert, and by a -c FILE with listen.tls)")
 	c.Flags().StringVar(&a.login.ca, "tls-ca", "", "PEM file of the authority of the listener's certificate, or of the certificate itself (else the system's authorities)")
+	c.Flags().StringVar(&a.login.cert, "tls-cert", "", "PEM file of a certificate to show, for a listener that asks for one")
+	c.Flags().StringVar(&a.login.key, "tls-key", "", "PEM file of that certificate's private key")
 	c.Flags().StringVar(&a.login.user, "user", "", "user to log in as (else "+userEnv+", else the first of listen.sasl.users of -c FILE)")
 	c.Flags().StringVar(&a.login.passwordFile, "password-file", "", "file that holds the user's password (else "+passwordEnv+", else -c FILE)")
 }
@@ -88,10 +91,17 @@ func mechanisms(enabled []string, user, password string) (out []sasl.Mechanism) 
 }
 
 func (a *app) tlsConfig(files configs.TLS) (*tls.Config, error) {
-	if !a.login.tls && a.login.ca == "" && !files.Enabled() {
+	if !a.login.tls && a.login.ca == "" && a.login.cert == "" && a.login.key == "" && !files.Enabled() {
 		return nil, nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if a.login.cert != "" || a.login.key != "" {
+		pair, err := tls.LoadX509KeyPair(a.login.cert, a.login.key)
+		if err != nil {
+			return nil, usage(fmt.Errorf("--tls-cert and --tls-key: %w; name the PEM files of a certificate and its private key", err))
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
 	trusted := a.login.ca
 	if trusted == "" {
 		trusted = files.Cert // whoever can read the node's file trusts what the node shows
@@ -155,6 +165,7 @@ func explainPing(address string, err error) error {
 	var verify *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var hungUp *kgo.ErrFirstReadEOF
+	var alert *net.OpError
 	switch {
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return fmt.Errorf("%s does not let this user in: the user or the password is wrong; give them with --user and --password-file", address)
@@ -166,6 +177,8 @@ func explainPing(address string, err error) error {
 		return fmt.Errorf("the certificate of %s is not trusted: %w; name its authority with --tls-ca FILE", address, verify)
 	case errors.As(err, &record):
 		return fmt.Errorf("%s does not speak TLS; leave --tls and --tls-ca out", address)
+	case errors.As(err, &alert) && alert.Op == "remote error": // crypto/tls's mark of what the other side complains about
+		return fmt.Errorf("%s refuses the connection: %w; a certificate of its listen.tls.client_ca is given with --tls-cert and --tls-key", address, alert.Err)
 	case errors.As(err, &hungUp):
 		return unreachable("%s hangs up; it may want TLS (--tls-ca FILE) or a log-in (--user NAME), or -c FILE, which says both", address)
 	}

@@ -74,17 +74,18 @@ func TestCommandsLogIn(t *testing.T) {
 		code                 int
 		says                 string
 	}{
-		"file":                     {args: "-c " + file},
-		"file without its secret":  {args: "-c " + file + " --password-file " + secret, user: "unset"},
-		"flags":                    {args: "--server " + address + " --tls-ca " + authority.CA + " --user alice --password-file " + secret},
-		"environment":              {args: "--server " + address + " --tls-ca " + authority.CA, user: "alice", password: "hunter2-of-alice"},
-		"wrong password":           {args: "-c " + file + " --password-file " + bad, code: ExitError, says: "does not let this user in"},
-		"no password":              {args: "--server " + address + " --tls-ca " + authority.CA + " --user alice", code: ExitUsage, says: "no password for user alice; give it with --password-file"},
-		"no user":                  {args: "--server " + address + " --tls-ca " + authority.CA, code: ExitUnreachable, says: "hangs up; it may want TLS"},
-		"no TLS":                   {args: "--server " + address, code: ExitUnreachable, says: "hangs up; it may want TLS"},
-		"an authority not trusted": {args: "--server " + address + " --tls --user alice --password-file " + secret, code: ExitError, says: "is not trusted"},
-		"no such authority":        {args: "--server " + address + " --tls-ca /gone", code: ExitUsage, says: "--tls-ca: open /gone"},
-		"no such password":         {args: "--server " + address + " --user a --password-file /gone", code: ExitUsage, says: "--password-file: open /gone"},
+		"file":                          {args: "-c " + file},
+		"file without its secret":       {args: "-c " + file + " --password-file " + secret, user: "unset"},
+		"flags":                         {args: "--server " + address + " --tls-ca " + authority.CA + " --user alice --password-file " + secret},
+		"environment":                   {args: "--server " + address + " --tls-ca " + authority.CA, user: "alice", password: "hunter2-of-alice"},
+		"wrong password":                {args: "-c " + file + " --password-file " + bad, code: ExitError, says: "does not let this user in"},
+		"no password":                   {args: "--server " + address + " --tls-ca " + authority.CA + " --user alice", code: ExitUsage, says: "no password for user alice; give it with --password-file"},
+		"no user":                       {args: "--server " + address + " --tls-ca " + authority.CA, code: ExitUnreachable, says: "hangs up; it may want TLS"},
+		"no TLS":                        {args: "--server " + address, code: ExitUnreachable, says: "hangs up; it may want TLS"},
+		"an authority not trusted":      {args: "--server " + address + " --tls --user alice --password-file " + secret, code: ExitError, says: "is not trusted"},
+		"no key beside the certificate": {args: "--server " + address + " --tls-cert " + authority.CA, code: ExitUsage, says: "--tls-cert and --tls-key: "},
+		"no such authority":             {args: "--server " + address + " --tls-ca /gone", code: ExitUsage, says: "--tls-ca: open /gone"},
+		"no such password":              {args: "--server " + address + " --user a --password-file /gone", code: ExitUsage, says: "--password-file: open /gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("ROWTRAIL_USER", strings.TrimPrefix(c.user, "unset"))
@@ -111,5 +112,55 @@ func TestCommandsLogIn(t *testing.T) {
 	broken := write(t, strings.Replace(string(text), "server.key", "gone.key", 1))
 	if code, out, _ := runCLI(t, "check", "-c", broken); code != ExitError || !strings.Contains(out, "listen.tls.key: ") || !strings.Contains(out, "does not exist; name an existing PEM file") {
 		t.Errorf("check: exit %d\n%s", code, out)
+	}
+}
+
+// A listener that wants a certificate gets one by flags, and its refusal of a client without one says how. A command whose --config
+// is a topic's property takes the node's file by -c all the same.
+func TestCommandsShowCertificates(t *testing.T) {
+	authority := certs.New(t)
+	cert, key := authority.Issue(t, "server")
+	text := func(port string) string {
+		return fmt.Sprintf(`node: {data_dir: %q, min_free_bytes: 1MiB}
+listen:
+  kafka: 127.0.0.1:%s
+  http: ""
+  tls: {cert: %q, key: %q, client_ca: %q, client_auth: required}
+`, t.TempDir(), port, cert, key, authority.CA)
+	}
+	cfg, err := configs.Parse("node.yaml", []byte(text("0")), configs.OS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := daemon.Start(t.Context(), cfg, daemon.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := d.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	_, port, _ := strings.Cut(d.KafkaAddress(), ":")
+	file := write(t, text(port))
+	clientCert, clientKey := authority.Issue(t, "app")
+	stranger, strangersKey := certs.New(t).Issue(t, "app")
+	for _, command := range []string{"topics", "topics create orders --if-not-exists", "topics alter orders --config retention.ms=1000"} {
+		for name, c := range map[string]struct {
+			args string
+			code int
+			says string
+		}{
+			"none":         {"", ExitError, "is given with --tls-cert and --tls-key"},
+			"a stranger's": {" --tls-cert " + stranger + " --tls-key " + strangersKey, ExitError, "refuses the connection: "},
+			"the client's": {" --tls-cert " + clientCert + " --tls-key " + clientKey, ExitOK, ""},
+		} {
+			code, out, errs := runCLI(t, strings.Fields(command+" -c "+file+c.args)...)
+			if code != c.code || !strings.Contains(errs, c.says) || code == ExitOK && errs != "" {
+				t.Errorf("%s, certificate %s: exit %d\n%s%s", command, name, code, out, errs)
+			}
+		}
 	}
 }

@@ -58,7 +58,7 @@ compaction has taken what a point in the past needs, the answer is an error that
 			return a.rows(cmd, &f, len(given) == 2, append([]string{"state"}, given...))
 		},
 	}
-	c.Flags().StringVar(&f.at, "at", "", "point in the past: an offset, a time, a span before now (-5m) or a source position (0/16B3748)")
+	c.Flags().StringVar(&f.at, "at", "", "point in the past: an offset, a time, a span before now (-5m, -7d) or a source position (0/16B3748)")
 	c.Flags().Int64Var(&f.limit, "limit", -1, "print at most this many rows")
 	c.Flags().BoolVar(&f.full, "full", false, "print whole change events instead of rows")
 	c.Flags().BoolVar(&f.text, "text", false, "print columns as the source's text in JSON too, instead of Debezium's representation")

@@ -70,7 +70,7 @@ now, or on and on with --follow.`,
 			return a.tail(ctx, given[0], f)
 		},
 	}
-	c.Flags().StringVar(&f.from, "from", "-10", "where to start: beginning, end, an offset, a number of records before the end (-10), a time or a span before now (-5m)")
+	c.Flags().StringVar(&f.from, "from", "-10", "where to start: beginning, end, an offset, a number of records before the end (-10), a time or a span before now (-5m, -7d)")
 	c.Flags().Int64Var(&f.max, "max", 0, "stop after this many records (0: no limit)")
 	c.Flags().Int32Var(&f.partition, "partition", -1, "read this partition only")
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "wait for new records until interrupted")
@@ -234,7 +234,7 @@ func parseFrom(text string, now time.Time) (start, error) {
 	if at, ok := admin.ParseTime(text, now); ok {
 		return start{at: &at}, nil
 	}
-	return start{}, fmt.Errorf("--from %q is no place to start; write beginning, end, an offset, -10 for the last ten, a time (2026-01-31T12:00:00Z) or a span before now (-5m)", text)
+	return start{}, fmt.Errorf("--from %q is no place to start; write beginning, end, an offset, -10 for the last ten, a time (2026-01-31T12:00:00Z) or a span before now (-5m, -7d)", text)
 }
 
 func (a *app) printRecord(r *kgo.Record) error {

@@ -63,6 +63,7 @@ docs/compatibility.md lists.`,
 	flags.BoolVar(&f.ifMissing, "if-not-exists", false, "a topic that exists is no error")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check what would be created, and create nothing")
 	a.serverFlag(c)
+	a.nodeFileFlag(c)
 	return c
 }
 
@@ -193,6 +194,7 @@ are never taken away, and keys that are written after some were added may go to 
 	flags.StringArrayVar(&f.remove, "remove-config", nil, "a property to return to the node's default; may be repeated")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check what would be changed, and change nothing")
 	a.serverFlag(c)
+	a.nodeFileFlag(c)
 	return c
 }
 

@@ -93,6 +93,9 @@ func (a *app) deleteRecords(ctx context.Context, adm *kadm.Client, topic string,
 	if err != nil {
 		return err
 	}
+	if err := refuseCompacted(ctx, adm, topic); err != nil {
+		return err
+	}
 	report := trimReport{Topic: topic, Executed: execute}
 	if report.Partitions, err = planTrim(ctx, adm, topic, set, point); err != nil {
 		return err
@@ -112,6 +115,22 @@ func (a *app) deleteRecords(ctx context.Context, adm *kadm.Client, topic string,
 		err = fmt.Errorf("records of %d of %d partitions were not deleted", failed, len(report.Partitions))
 	}
 	return err
+}
+
+// refuseCompacted says before anything is planned what the node would say to a deletion.
+func refuseCompacted(ctx context.Context, adm *kadm.Client, topic string) error {
+	resources, err := adm.DescribeTopicConfigs(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("describe topic %s: %w", topic, err)
+	}
+	for _, r := range resources {
+		for _, c := range r.Configs {
+			if c.Key == "cleanup.policy" && c.MaybeValue() == "compact" {
+				return fmt.Errorf("topic %s is only compacted: its records go by key; with cleanup.policy compact,delete (`rowtrail topics alter`) they can be deleted", topic)
+			}
+		}
+	}
+	return nil
 }
 
 // planTrim finds the offset before which each partition loses its records: within what it has.

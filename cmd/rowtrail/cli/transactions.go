@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/rowtrail/rowtrail/configs"
 )
 
 // transactionStates are the names that --state takes.
@@ -74,7 +76,7 @@ func (a *app) transactionsCommand() *cobra.Command {
 func (a *app) listTransactions() *cobra.Command {
 	var states []string
 	var producers []int64
-	var longer time.Duration
+	var atLeast string
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List transactional ids with the state of their last transaction",
@@ -86,7 +88,11 @@ func (a *app) listTransactions() *cobra.Command {
 					return usage(fmt.Errorf("--state %q is none of %s", s, strings.Join(transactionStates, ", ")))
 				}
 			}
-			if longer < 0 {
+			longer, err := configs.ParseDuration(atLeast)
+			switch {
+			case err != nil:
+				return usage(fmt.Errorf("--duration: %w", err))
+			case longer < 0:
 				return usage(fmt.Errorf("--duration %v is negative", longer))
 			}
 			return a.administer(cmd.Context(), func(ctx context.Context, adm *kadm.Client) error {
@@ -108,7 +114,7 @@ func (a *app) listTransactions() *cobra.Command {
 	}
 	c.Flags().StringSliceVar(&states, "state", nil, "only these states: "+strings.Join(transactionStates, ", "))
 	c.Flags().Int64SliceVar(&producers, "producer-id", nil, "only these producer ids")
-	c.Flags().DurationVar(&longer, "duration", 0, "only transactions that have been open for at least so long")
+	c.Flags().StringVar(&atLeast, "duration", "0s", "only transactions that have been open for at least so long (90s, 5m, 1d)")
 	return c
 }
 

@@ -116,7 +116,7 @@ func TestTransactions(t *testing.T) {
 		return strings.Join(list, " ")
 	}
 	for flags, want := range map[string]string{
-		"": "done open", "--state Ongoing": "open", "--state Ongoing,Empty --duration 0s": "open", "--duration 1ns": "open", "--duration 1h": "",
+		"": "done open", "--state Ongoing": "open", "--state Ongoing,Empty --duration 0s": "open", "--duration 1ns": "open", "--duration 1d": "",
 		"--state PrepareAbort": "", fmt.Sprintf("--producer-id %d", id): "open", "--producer-id 4711": "",
 	} {
 		if got := ids(strings.Fields(flags)...); got != want {
