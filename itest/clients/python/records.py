@@ -15,7 +15,7 @@ def codec(name):
         equal(sorted(pairs(read_all(made, 2))), sorted(records), name)
 
     check.__name__ = f"codec_{name}"
-    test()(check)
+    test(check)
 
 
 for each in ["none", "gzip", "snappy", "lz4", "zstd"]:
