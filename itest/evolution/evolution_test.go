@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/itest/servers"
 )
@@ -133,7 +132,14 @@ func (s *system) equal(table string) {
 	})
 }
 
-func (s *system) connector() (status connectors.Status) {
+// connectorStatus is what the node tells of its connector.
+type connectorStatus struct {
+	State    string   `json:"state"`
+	Error    string   `json:"error"`
+	Warnings []string `json:"warnings"`
+}
+
+func (s *system) connector() (status connectorStatus) {
 	s.t.Helper()
 	if err := s.node.JSON(s.ctx, "/v1/connectors/shop", &status); err != nil {
 		s.t.Fatal(err)
@@ -179,7 +185,7 @@ func TestP15LostSlotLeavesNoGhost(t *testing.T) {
 	s.serve()
 	s.eventually("the connector tells of the slot", func() (bool, string) {
 		st := s.connector()
-		return st.State == connectors.StateFailed && strings.Contains(st.Error, "delete topic shop.position"), fmt.Sprintf("%+v", st)
+		return st.State == "failed" && strings.Contains(st.Error, "delete topic shop.position"), fmt.Sprintf("%+v", st)
 	})
 	client, err := s.node.Client()
 	if err != nil {
@@ -228,7 +234,7 @@ func TestRenamedTableIsTold(t *testing.T) {
 		out, err := s.node.CLI(s.ctx, "connectors")
 		return err == nil && strings.Contains(out, "table public.t was renamed to attic.t"), out
 	})
-	if st := s.connector(); st.State != connectors.StateStreaming || len(st.Warnings) != 1 {
+	if st := s.connector(); st.State != "streaming" || len(st.Warnings) != 1 {
 		t.Fatalf("%+v", st)
 	}
 }
