@@ -20,8 +20,10 @@ import (
 
 // Sizes of the database: small, as it holds only keys.
 const (
-	memTableSize   = 8 << 20 // Badger takes transactions of 15% of it; up to three are in memory
-	blockCacheSize = 16 << 20
+	memTableSize = 8 << 20 // Badger takes transactions of 15% of it; up to three are in memory
+	// No cache of blocks: Badger counts one at what is left of its mapped table, so a cache would hold a dozen. Blocks are read
+	// from the map, which the kernel caches.
+	blockCacheSize = 0
 	indexCacheSize = 16 << 20
 	valueThreshold = 1 << 10 // an entry is far smaller
 )
