@@ -17,6 +17,8 @@
 // clients wait for longer than any pause. AddPartitionsToTxn, AddOffsetsToTxn, InitProducerId and Produce are repeated and
 // reordered in every version.
 //
+// A run in which the node's metrics tell of no round of compaction on the keyed topic fails, too: it would prove nothing of it.
+//
 // Faults and load are drawn from the seed, which is printed. Threads and the machine still differ from run to run: a
 // seed repeats the kind of a run and not every step. A failed run keeps its operations, the node's log and data.
 package main

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -28,6 +29,7 @@ type Plan struct {
 type Result struct {
 	*history.Report
 	Kills, Pauses int64
+	Rounds        int // of compaction on the compacted topic, of those that were seen
 	Network       proxy.Counts
 	Versions      string
 	Reported      []string // what clients were told that none may be told
@@ -50,8 +52,8 @@ func (r *Result) Err() error {
 }
 
 func (r *Result) String() string {
-	return fmt.Sprintf("committed=%d aborted=%d unknown=%d (%d of them seen) sent=%d reads=%d dependencies=%d kills=%d pauses=%d network=%+v allowed cycles=%v violations=%v; %s",
-		r.Committed, r.Aborted, r.Unknown, r.UnknownSeen, r.Sent, r.Reads, r.Edges, r.Kills, r.Pauses, r.Network, r.Allowed, r.Count, r.Versions)
+	return fmt.Sprintf("committed=%d aborted=%d unknown=%d (%d of them seen) sent=%d reads=%d dependencies=%d kills=%d pauses=%d compactions=%d network=%+v allowed cycles=%v violations=%v; %s",
+		r.Committed, r.Aborted, r.Unknown, r.UnknownSeen, r.Sent, r.Reads, r.Edges, r.Kills, r.Pauses, r.Rounds, r.Network, r.Allowed, r.Count, r.Versions)
 }
 
 const (
@@ -101,13 +103,21 @@ func run(ctx context.Context, plan Plan, dir string) (*Result, error) {
 	defer stop()
 	l := &load{recorder: newRecorder(), seed: plan.Seed, addr: between.Addr(), stopping: stopping, pace: meanPause}
 	f := &faults{node: node, rng: rand.New(rand.NewPCG(plan.Seed, 1))}
+	compaction := newRounds(stateTopic)
+	watching, unwatch := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { compaction.watch(watching, node) })
+	defer func() { unwatch(); watcher.Wait() }()
 	l.startClients()
 	broken := make(chan error, 1)
 	go func() { broken <- f.run(stopping) }()
 	done := make(chan struct{})
 	go func() { l.work.Wait(); close(done) }()
 	err = l.progress(ctx, plan, f, between, broken, done, func() { net.quiet.Store(true) })
-	result := &Result{Kills: f.kills.Load(), Pauses: f.pauses.Load(), Network: between.Counts(), Versions: net.versions()}
+	if err == nil {
+		err = compaction.await(ctx)
+	}
+	result := &Result{Kills: f.kills.Load(), Pauses: f.pauses.Load(), Rounds: compaction.count(), Network: between.Counts(), Versions: net.versions()}
 	if err != nil {
 		return result, fmt.Errorf("%w; last lines of the node:\n%s", err, node.Tail(10))
 	}
