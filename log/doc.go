@@ -10,7 +10,7 @@
 //
 // A partition is runs followed by a tail. The tail is the Raft log from the horizon on, gapless, as it was written. Below the horizon of a
 // compacted partition lie runs (runs.go): immutable stretches of the batches that survived compaction, named by a manifest (manifest.go). A
-// round (clean.go) makes new runs of old ones and of the tail; what survives is decided by a type without I/O (survivors.go), and when a
+// round (clean.go, swap.go) makes new runs of old ones and of the tail; what survives is decided by a type without I/O (survivors.go), and when a
 // round is due by another (plan.go).
 //
 // There are two goroutines, both of the Store: the keeper (free space, housekeeping while the node is idle, value-log garbage collection) and the

@@ -161,3 +161,12 @@ func diskUse(t testing.TB, dir string) (blocks, apparent int64) {
 	}
 	return blocks, apparent
 }
+
+// forgetRecent makes the next read go to the database.
+func forgetRecent(s *Store, p *Partition) {
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.cache.bytes -= p.recent.truncate(0)
+}

@@ -389,7 +389,7 @@ func (m *modelTest) read(rt *rapid.T) {
 	maxBytes := rapid.SampledFrom([]int{1, 500, 5000, 1 << 20}).Draw(rt, "max")
 	iso := rapid.SampledFrom([]Isolation{ReadUncommitted, ReadCommitted}).Draw(rt, "iso")
 	if rapid.Bool().Draw(rt, "cold") {
-		m.forgetRecent()
+		forgetRecent(m.s, m.p)
 	}
 	res, err := m.p.Read(offset, maxBytes, true, iso)
 	if offset < marks.LogStart {
@@ -408,15 +408,6 @@ func (m *modelTest) read(rt *rapid.T) {
 	if !slices.Equal(res.Aborted, aborted) {
 		rt.Fatalf("read %d: aborted %v, expected %v", offset, res.Aborted, aborted)
 	}
-}
-
-// forgetRecent makes the next read go to the database.
-func (m *modelTest) forgetRecent() {
-	m.s.commitMu.Lock()
-	defer m.s.commitMu.Unlock()
-	m.p.mu.Lock()
-	defer m.p.mu.Unlock()
-	m.s.cache.bytes -= m.p.recent.truncate(0)
 }
 
 func (m *modelTest) time(rt *rapid.T) {
