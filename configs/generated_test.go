@@ -64,7 +64,7 @@ func exampleEnv() Environment {
 }
 
 func TestExamplesLoad(t *testing.T) {
-	for _, name := range []string{"minimal.yaml", "full.yaml", "shop.yaml", "secure.yaml"} {
+	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "secure.yaml"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +118,7 @@ func TestSchemaFollowsTheDecoder(t *testing.T) {
 			t.Errorf("schema.json lacks %s", f.Path)
 		}
 	}
-	for _, name := range []string{"minimal.yaml", "full.yaml", "shop.yaml", "secure.yaml"} {
+	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "secure.yaml"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ func Load(path string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, Problems{{File: path, What: "no such file", Remedy: "name an existing file with -c; configs/minimal.yaml is one to start from"}}
+			return nil, Problems{{File: path, What: "no such file", Remedy: "name an existing file with -c; configs/broker.yaml serves Kafka clients alone, configs/minimal.yaml captures a database too"}}
 		}
 		return nil, Problems{{File: path, What: "cannot be read: " + err.Error(), Remedy: "make it readable for this user"}}
 	}

@@ -183,7 +183,7 @@ func TestSecretsNeverShow(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, name := range []string{"minimal.yaml", "full.yaml", "shop.yaml"} {
+	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			f.Fatal(err)

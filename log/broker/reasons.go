@@ -93,7 +93,7 @@ type Stats struct {
 	Refused, Closed map[string]int64
 	// AuthenticationFailures counts log-ins that failed, since the start.
 	AuthenticationFailures int64
-	// Throttled is how long connections were muted by client quotas, by the quota's name.
+	// Throttled is how long connections were to be muted for by client quotas, by the quota's name.
 	Throttled map[string]time.Duration
 }
 

@@ -46,7 +46,7 @@ func Metrics() []Metric {
 		{"rowtrail_connections_refused_total", counter, []string{"reason"}, "Connections of Kafka clients that were not let in: max_connections or max_connections_per_ip."},
 		{"rowtrail_connections_closed_total", counter, []string{"reason"}, "Connections of Kafka clients that ended: client (hung up), idle, slow, malformed, tls, authentication, expired (log-in not renewed), shutdown or error."},
 		{"rowtrail_authentication_failures_total", counter, nil, "Log-ins of Kafka clients that failed."},
-		{"rowtrail_throttled_seconds_total", counter, []string{"quota"}, "Time that connections were not read from because of a client quota."},
+		{"rowtrail_throttled_seconds_total", counter, []string{"quota"}, "Waits that clients were told because of a client quota, also of connections that then ended."},
 		{"rowtrail_ready", gauge, nil, "1 when /readyz answers 200."},
 
 		{"rowtrail_connector_state", gauge, []string{"connector", "type", "state"}, "1 for the state that the connector is in, 0 for the others."},

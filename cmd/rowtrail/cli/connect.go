@@ -72,7 +72,7 @@ func (a *app) address(flag, env, standard string, fromFile func(configs.Listen) 
 
 func (a *app) serverAddress() (string, error) {
 	return a.address(a.server, serverEnv, defaultServer, func(l configs.Listen) (configs.Address, string) {
-		if l.Kafka.Wildcard() {
+		if l.Kafka.Wildcard() || l.TLS.Enabled() && l.Advertised != "" { // whose name the certificate has
 			return l.Advertised, "kafka"
 		}
 		return l.Kafka, "kafka"

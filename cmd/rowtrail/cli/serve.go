@@ -45,7 +45,7 @@ to standard error.`,
 
 func (a *app) load() (*configs.Config, error) {
 	if a.config == "" {
-		return nil, usage(errors.New("no configuration file is named; add -c FILE (configs/minimal.yaml is one to start from)"))
+		return nil, usage(errors.New("no configuration file is named; add -c FILE (configs/broker.yaml serves Kafka clients alone, configs/minimal.yaml captures a database too)"))
 	}
 	cfg, err := configs.Load(a.config)
 	if err != nil {

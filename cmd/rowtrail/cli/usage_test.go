@@ -60,8 +60,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"transactions abort t x --start-offset 1", `rowtrail: partition "x" is no number`},
 		{"transactions abort id --start-offset 1", "rowtrail: --start-offset and --producer-id need a TOPIC and a PARTITION"},
 		{"version -o yaml", `rowtrail: --output "yaml" is neither table nor json`},
-		{"serve", "rowtrail: no configuration file is named; add -c FILE (configs/minimal.yaml is one to start from)"},
-		{"check", "rowtrail: no configuration file is named; add -c FILE (configs/minimal.yaml is one to start from)"},
+		{"serve", "rowtrail: no configuration file is named; add -c FILE (configs/broker.yaml serves Kafka clients alone, configs/minimal.yaml captures a database too)"},
+		{"check", "rowtrail: no configuration file is named; add -c FILE (configs/broker.yaml serves Kafka clients alone, configs/minimal.yaml captures a database too)"},
 	} {
 		code, out, errs := runCLI(t, strings.Fields(c.args)...)
 		first, second, _ := strings.Cut(errs, "\n")
@@ -193,6 +193,12 @@ func TestAddresses(t *testing.T) {
 	if server, err := (&app{}).serverAddress(); err != nil || server != defaultServer {
 		t.Errorf("default: %s, %v", server, err)
 	}
+	named := "listen: {kafka: \"127.0.0.1:19093\", advertised: \"broker.example.com:9093\"%s}\n"
+	for tls, want := range map[string]string{"": "127.0.0.1:19093", ", tls: {cert: c, key: k}": "broker.example.com:9093"} { // the name that the certificate has
+		if server, err := (&app{config: write(t, fmt.Sprintf(named, tls))}).serverAddress(); err != nil || server != want {
+			t.Errorf("advertised, %q: %s, %v; want %s", tls, server, err, want)
+		}
+	}
 	free := write(t, "listen: {kafka: \"127.0.0.1:0\"}\n")
 	if _, err := (&app{config: free}).serverAddress(); err == nil || !strings.HasSuffix(err.Error(), "listen.kafka names no port to connect to; give the address with --server") {
 		t.Errorf("port 0: %v", err)
@@ -220,7 +226,7 @@ func TestCheckFile(t *testing.T) {
 		t.Errorf("serve: exit %d\n%s", code, errs)
 	}
 	code, _, errs = runCLI(t, "serve", "-c", "/no/such.yaml")
-	if code != ExitError || errs != "/no/such.yaml: no such file; name an existing file with -c; configs/minimal.yaml is one to start from\n" {
+	if code != ExitError || errs != "/no/such.yaml: no such file; name an existing file with -c; configs/broker.yaml serves Kafka clients alone, configs/minimal.yaml captures a database too\n" {
 		t.Errorf("serve: exit %d\n%s", code, errs)
 	}
 }
