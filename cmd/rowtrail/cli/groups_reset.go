@@ -63,7 +63,7 @@ func (a *app) groupsResetCommand() *cobra.Command {
 		Short: "Move the committed offsets of a group that has no members",
 		Long: `Move the committed offsets of a group that has no members. TARGET is one of the --to-..., --shift-by, --by-duration and
 --from-file flags. Nothing is changed without --execute: what would be is printed. Offsets before a partition's start or behind its
-end become its start or end. A partition without records since --to-datetime goes to its end, as one without a committed offset does
+end become its start or end. A group that does not exist is made. A partition without records since --to-datetime goes to its end, as one without a committed offset does
 with --to-current.`,
 		Example: `  rowtrail groups reset billing --topic shop.public.orders --to-earliest
   rowtrail groups reset billing --all-topics --to-datetime 2026-01-31T12:00:00Z --execute
@@ -184,8 +184,8 @@ func readOffsetFile(name string) ([]resetFromRow, error) {
 	for i, row := range rows {
 		partition, err := strconv.ParseInt(row[1], 10, 32)
 		offset, err2 := strconv.ParseInt(row[2], 10, 64)
-		if err = errors.Join(err, err2); err != nil {
-			return nil, fmt.Errorf("--from-file %s, record %d: %w; write lines of topic,partition,offset", name, i+1, err)
+		if err != nil || err2 != nil {
+			return nil, fmt.Errorf("--from-file %s, record %d: %q and %q are not both whole numbers; write lines of topic,partition,offset", name, i+1, row[1], row[2])
 		}
 		list = append(list, resetFromRow{row[0], int32(partition), offset})
 	}

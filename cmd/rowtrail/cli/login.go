@@ -95,7 +95,10 @@ func (a *app) tlsConfig(files configs.TLS) (*tls.Config, error) {
 		return nil, nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if a.login.cert != "" || a.login.key != "" {
+	if (a.login.cert == "") != (a.login.key == "") {
+		return nil, usage(errors.New("--tls-cert and --tls-key go together; name the PEM files of a certificate and its private key"))
+	}
+	if a.login.cert != "" {
 		pair, err := tls.LoadX509KeyPair(a.login.cert, a.login.key)
 		if err != nil {
 			return nil, usage(fmt.Errorf("--tls-cert and --tls-key: %w; name the PEM files of a certificate and its private key", err))
@@ -180,7 +183,7 @@ func explainPing(address string, err error) error {
 	case errors.As(err, &alert) && alert.Op == "remote error": // crypto/tls's mark of what the other side complains about
 		return fmt.Errorf("%s refuses the connection: %w; a certificate of its listen.tls.client_ca is given with --tls-cert and --tls-key", address, alert.Err)
 	case errors.As(err, &hungUp):
-		return unreachable("%s hangs up; it may want TLS (--tls-ca FILE) or a log-in (--user NAME), or -c FILE, which says both", address)
+		return unreachable("%s hangs up; it may want TLS (--tls-ca FILE) or a log-in (--user NAME), or -c FILE, which says both, or may not speak TLS (then leave --tls and --tls-ca out)", address)
 	}
 	return unreachable("no rowtrail answers at %s; start it with `rowtrail serve -c FILE`, or name its Kafka listener with --server", address)
 }

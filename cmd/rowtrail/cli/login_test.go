@@ -83,7 +83,7 @@ func TestCommandsLogIn(t *testing.T) {
 		"no user":                       {args: "--server " + address + " --tls-ca " + authority.CA, code: ExitUnreachable, says: "hangs up; it may want TLS"},
 		"no TLS":                        {args: "--server " + address, code: ExitUnreachable, says: "hangs up; it may want TLS"},
 		"an authority not trusted":      {args: "--server " + address + " --tls --user alice --password-file " + secret, code: ExitError, says: "is not trusted"},
-		"no key beside the certificate": {args: "--server " + address + " --tls-cert " + authority.CA, code: ExitUsage, says: "--tls-cert and --tls-key: "},
+		"no key beside the certificate": {args: "--server " + address + " --tls-cert " + authority.CA, code: ExitUsage, says: "--tls-cert and --tls-key go together"},
 		"no such authority":             {args: "--server " + address + " --tls-ca /gone", code: ExitUsage, says: "--tls-ca: open /gone"},
 		"no such password":              {args: "--server " + address + " --user a --password-file /gone", code: ExitUsage, says: "--password-file: open /gone"},
 	} {
