@@ -37,6 +37,10 @@ twin: ## random requests to the broker and to kfake, of new seeds; TWIN=40 seque
 conformance: build ## clients that others wrote judge the broker; RUN=regexp selects suites
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/conformance $(if $(RUN),-run '$(RUN)') $(if $(SEED),-seed $(SEED))
 
+conformance-librdkafka: build ## librdkafka's own tests, LIBRDKAFKA=its source tree
+	@test -n '$(LIBRDKAFKA)' || { echo 'name the source tree of librdkafka: LIBRDKAFKA=dir make conformance-librdkafka'; exit 1; }
+	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/conformance -librdkafka '$(LIBRDKAFKA)'
+
 bench: build ## one JSON line per case, beside its limit, in one run
 	go run ./itest/bench $(BENCH)
 

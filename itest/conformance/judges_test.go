@@ -183,3 +183,15 @@ func TestResultsOfGoTestsAreCountedAndUnknownSkipsNamed(t *testing.T) {
 		t.Errorf("counted %+v, skips without a reason %q", r, unexpected)
 	}
 }
+
+func TestListOfLibrdkafkaHasEveryNumberOnceAndAReasonForEachThatIsLeftOut(t *testing.T) {
+	run, excluded, err := librdkafkaTests(librdkafkaList)
+	if err != nil || len(run) < 75 || len(excluded) == 0 {
+		t.Errorf("%d tests run, %d do not: %v", len(run), len(excluded), err)
+	}
+	for _, wrong := range []string{"0001\n0001", "001", "0001 - ", "0001 because"} {
+		if _, _, err := librdkafkaTests(wrong); err == nil {
+			t.Errorf("%q is accepted", wrong)
+		}
+	}
+}

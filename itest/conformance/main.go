@@ -31,10 +31,11 @@ func main() {
 		seed    = flag.Uint64("seed", 0, "seed of the random choices; 0: a new one, which is printed")
 		keep    = flag.Bool("keep", false, "keep the nodes' data directories of suites that passed")
 	)
+	rdkafka := flag.String("librdkafka", "", "source tree of librdkafka: run its own tests instead of the suites")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	failed, err := run(ctx, *pattern, *cache, *seed, *list, *keep)
+	failed, err := run(ctx, *pattern, *cache, *rdkafka, *seed, *list, *keep)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(2)
@@ -44,12 +45,16 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, pattern, cache string, seed uint64, list, keep bool) (failed int, err error) {
+func run(ctx context.Context, pattern, cache, rdkafka string, seed uint64, list, keep bool) (failed int, err error) {
 	selected, err := regexp.Compile(pattern)
 	if err != nil {
 		return 0, fmt.Errorf("-run: %w", err)
 	}
-	suites, err := allSuites(".")
+	families := func() ([]Suite, error) { return allSuites(".") }
+	if rdkafka != "" {
+		families = func() ([]Suite, error) { return librdkafkaSuites(rdkafka) }
+	}
+	suites, err := families()
 	if err != nil {
 		return 0, err
 	}

@@ -74,7 +74,7 @@ type Env struct {
 func allSuites(root string) ([]Suite, error) {
 	var all []Suite
 	for _, family := range []func(root string) ([]Suite, error){
-		javaSuites, pythonSuites, goSuites, franzSuites, kcatSuites,
+		javaSuites, pythonSuites, nodeSuites, goSuites, franzSuites, kcatSuites,
 	} {
 		suites, err := family(root)
 		if err != nil {
