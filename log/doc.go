@@ -90,6 +90,9 @@
 // cannot be opened keeps no other from it. Not verified is the order of a memtable's log: it is cut at the first
 // damage, as after a crash.
 //
+// New files: Badger creates a memtable's and a value log's file before it gives them a size, and does not open a database with
+// an empty one. The newest of each kind, where it is empty, holds nothing and is removed before opening.
+//
 // Format and lock: the FORMAT file is written to the side, synced and renamed before the first database file exists, so a
 // directory without it is empty. The lock is the kernel's (flock) and ends with the process.
 //

@@ -13,6 +13,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/rowtrail/rowtrail/log/record"
+	"github.com/rowtrail/rowtrail/log/tables"
 )
 
 // maxDecompressed bounds the records of one batch when the store has to look into them.
@@ -119,7 +120,7 @@ func (s *Store) openDatabase(rewriting func(*Store)) (err error) {
 			err = fmt.Errorf("%w: the storage engine stopped: %v; restore the data directory from a backup", ErrDamaged, r)
 		}
 	}()
-	if err := cmp.Or(s.dir.checkTables(), s.dir.keepDamaged()); err != nil {
+	if err := cmp.Or(tables.RemoveUnborn(s.dir.path), s.dir.checkTables(), s.dir.keepDamaged()); err != nil {
 		return err
 	}
 	onFatal := s.onFatal

@@ -11,6 +11,8 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
+
+	"github.com/rowtrail/rowtrail/log/tables"
 )
 
 // Sizes of the database: small, as a view is an index.
@@ -49,6 +51,9 @@ func Open(dir string, opts Options) (*Views, error) { return open(dir, opts, mem
 func open(dir string, opts Options, memTable int64) (*Views, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := tables.RemoveUnborn(dir); err != nil {
+		return nil, fmt.Errorf("open views database in %s: %w", dir, err)
 	}
 	db, err := badger.Open(badger.DefaultOptions(dir).
 		WithLogger(&badgerLogger{opts.Logger}).

@@ -108,6 +108,9 @@ func openDatabase(dir string, logger *slog.Logger, memTable int64) (db *badger.D
 			err = fmt.Errorf("%w: the storage engine stopped: %v", errUnusable, r)
 		}
 	}()
+	if err := tables.RemoveUnborn(dir); err != nil {
+		return nil, err
+	}
 	switch err := tables.Check(dir, format); {
 	case errors.Is(err, tables.ErrDamaged), errors.Is(err, tables.ErrCut):
 		return nil, fmt.Errorf("%w: %w", errUnusable, err)
