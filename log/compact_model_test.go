@@ -445,23 +445,11 @@ func (m *compactModel) repeat(rt *rapid.T) {
 // time compares with what a reader of everything finds.
 func (m *compactModel) time(rt *rapid.T) {
 	ts := rapid.Int64Range(999_900, m.now.UnixMilli()+50).Draw(rt, "ts")
-	wantOffset, wantTs, maxOffset, maxTs := int64(-1), int64(-1), int64(-1), int64(-1)
+	want := noTimes()
 	m.readFrom(rt, m.twin.logStart, 1<<20, ReadUncommitted, func(_ *record.Header, r *record.Record) {
-		if r.Timestamp >= ts && wantOffset < 0 {
-			wantOffset, wantTs = r.Offset, r.Timestamp
-		}
-		if r.Timestamp > maxTs {
-			maxOffset, maxTs = r.Offset, r.Timestamp
-		}
+		want.see(r, ts)
 	})
-	o, at, _, ok, err := m.p.OffsetForTime(ts, ReadUncommitted)
-	if err != nil || ok != (wantOffset >= 0) || o != wantOffset || at != wantTs {
-		rt.Fatalf("offset for %d: %d at %d %v %v, expected %d at %d", ts, o, at, ok, err, wantOffset, wantTs)
-	}
-	o, at, _, err = m.p.MaxTimestamp()
-	if err != nil || o != maxOffset || at != maxTs {
-		rt.Fatalf("max timestamp: %d at %d %v, expected %d at %d", o, at, err, maxOffset, maxTs)
-	}
+	want.compare(rt, m.p, ts)
 }
 
 // readFrom reads as a client does, up to the end of its isolation level, and calls f for the records at and behind from that

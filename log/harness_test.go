@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"pgregory.net/rapid"
 
 	"github.com/rowtrail/rowtrail/log/record"
 )
@@ -169,4 +170,29 @@ func forgetRecent(s *Store, p *Partition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.cache.bytes -= p.recent.truncate(0)
+}
+
+// expectedTimes are what the look-ups by time must find in the records that were seen, in the order of their offsets.
+type expectedTimes struct{ offset, ts, maxOffset, maxTs int64 }
+
+func noTimes() expectedTimes { return expectedTimes{-1, -1, -1, -1} }
+
+func (x *expectedTimes) see(r *record.Record, ts int64) {
+	if r.Timestamp >= ts && x.offset < 0 {
+		x.offset, x.ts = r.Offset, r.Timestamp
+	}
+	if r.Timestamp > x.maxTs {
+		x.maxOffset, x.maxTs = r.Offset, r.Timestamp
+	}
+}
+
+func (x *expectedTimes) compare(rt *rapid.T, p *Partition, ts int64) {
+	o, at, _, ok, err := p.OffsetForTime(ts, ReadUncommitted)
+	if err != nil || ok != (x.offset >= 0) || o != x.offset || at != x.ts {
+		rt.Fatalf("offset for %d: %d at %d %v %v, expected %d at %d", ts, o, at, ok, err, x.offset, x.ts)
+	}
+	o, at, _, err = p.MaxTimestamp()
+	if err != nil || o != x.maxOffset || at != x.maxTs {
+		rt.Fatalf("max timestamp: %d at %d %v, expected %d at %d", o, at, err, x.maxOffset, x.maxTs)
+	}
 }

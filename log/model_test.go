@@ -413,8 +413,7 @@ func (m *modelTest) read(rt *rapid.T) {
 func (m *modelTest) time(rt *rapid.T) {
 	ts := rapid.Int64Range(999_900, m.now.UnixMilli()+50).Draw(rt, "ts")
 	marks := m.twin.marks()
-	wantOffset, wantTs := int64(-1), int64(-1)
-	maxOffset, maxTs := int64(-1), int64(-1)
+	want := noTimes()
 	r := record.NewReader(1 << 20)
 	for _, b := range m.twin.batches {
 		if err := r.Reset(b.bytes); err != nil {
@@ -425,22 +424,10 @@ func (m *modelTest) time(rt *rapid.T) {
 			if c.Offset < marks.LogStart {
 				continue
 			}
-			if c.Timestamp >= ts && wantOffset < 0 {
-				wantOffset, wantTs = c.Offset, c.Timestamp
-			}
-			if c.Timestamp > maxTs {
-				maxOffset, maxTs = c.Offset, c.Timestamp
-			}
+			want.see(c, ts)
 		}
 	}
-	o, at, _, ok, err := m.p.OffsetForTime(ts, ReadUncommitted)
-	if err != nil || ok != (wantOffset >= 0) || o != wantOffset || at != wantTs {
-		rt.Fatalf("offset for %d: %d at %d %v %v, expected %d at %d", ts, o, at, ok, err, wantOffset, wantTs)
-	}
-	o, at, _, err = m.p.MaxTimestamp()
-	if err != nil || o != maxOffset || at != maxTs {
-		rt.Fatalf("max timestamp: %d at %d %v, expected %d at %d", o, at, err, maxOffset, maxTs)
-	}
+	want.compare(rt, m.p, ts)
 }
 
 // retain compares with the rule applied to everything at once.

@@ -184,7 +184,7 @@ func (b *Broker) enterProduce(req *kmsg.ProduceRequest, h record.Header, joined 
 	if code == 0 {
 		guard, code = b.enter(e, tp)
 	}
-	if code = produceRefusal(code, req.Version); code != 0 {
+	if code = produceRefusals().of(code, req.Version); code != 0 {
 		return nil, refuse(kerr.TypedErrorForCode(code), fmt.Sprintf("%s-%d is not part of an open transaction %q of producer %d, epoch %d",
 			tp.Topic, tp.Partition, e.id, h.ProducerID, h.ProducerEpoch))
 	}

@@ -41,7 +41,7 @@ func (b *Broker) handleTxnOffsetCommit(_ context.Context, r *request) (kmsg.Resp
 	}
 	if code != 0 {
 		for _, slot := range c.codes {
-			*slot = txnOffsetCommitRefusal(code, req.Version)
+			*slot = txnOffsetCommitRefusals().of(code, req.Version)
 		}
 		return resp, nil
 	}

@@ -63,43 +63,37 @@ func (b *Broker) enter(e entry, tp txn.TopicPartition) (*txn.Guard, int16) {
 	return nil, kerr.ConcurrentTransactions.Code // it is ending
 }
 
-// produceRefusal is what a Produce of a version is told when its batch is not let in: errors that its client knows, and tries
-// again exactly if that can help.
-func produceRefusal(code, version int16) int16 {
-	switch code {
-	case kerr.ProducerFenced.Code:
-		return kerr.InvalidProducerEpoch.Code
-	case kerr.TransactionAbortable.Code:
-		if version < produceAbortable {
-			return kerr.InvalidTxnState.Code
-		}
-	case kerr.ConcurrentTransactions.Code:
-		if version < produceJoins {
-			return kerr.NotEnoughReplicas.Code
-		}
-	case kerr.CoordinatorLoadInProgress.Code, kerr.CoordinatorNotAvailable.Code, kerr.NotCoordinator.Code:
-		// These name the group's or the transaction's coordinator, which is not what a Produce is sent to.
-		return kerr.NotEnoughReplicas.Code
-	}
-	return code
+// refusals are what the requests that enter transactions tell their clients.
+type refusals struct {
+	abortable, joins int16 // the first versions that know TRANSACTION_ABORTABLE, and CONCURRENT_TRANSACTIONS
+	again            int16 // what makes any client try again as it is, without another look for a coordinator
 }
 
-// txnOffsetCommitRefusal is the same for a TxnOffsetCommit.
-func txnOffsetCommitRefusal(code, version int16) int16 {
+func produceRefusals() refusals {
+	return refusals{abortable: produceAbortable, joins: produceJoins, again: kerr.NotEnoughReplicas.Code}
+}
+
+func txnOffsetCommitRefusals() refusals {
+	return refusals{abortable: txnOffsetCommitAbortable, joins: txnOffsetCommitJoins, again: kerr.CoordinatorLoadInProgress.Code}
+}
+
+// of is what a request of a version is told when what it writes is not let in: errors that its client knows, and tries again
+// exactly if that can help.
+func (r refusals) of(code, version int16) int16 {
 	switch code {
 	case kerr.ProducerFenced.Code:
 		return kerr.InvalidProducerEpoch.Code
 	case kerr.TransactionAbortable.Code:
-		if version < txnOffsetCommitAbortable {
+		if version < r.abortable {
 			return kerr.InvalidTxnState.Code
 		}
 	case kerr.ConcurrentTransactions.Code:
-		if version < txnOffsetCommitJoins {
-			return kerr.CoordinatorLoadInProgress.Code
+		if version < r.joins {
+			return r.again
 		}
-	case kerr.CoordinatorNotAvailable.Code, kerr.NotCoordinator.Code:
-		// The transaction's coordinator, not the group's, which the client would look for.
-		return kerr.CoordinatorLoadInProgress.Code
+	case kerr.CoordinatorLoadInProgress.Code, kerr.CoordinatorNotAvailable.Code, kerr.NotCoordinator.Code:
+		// These name the transaction's coordinator. Neither a Produce nor a TxnOffsetCommit is sent to that one.
+		return r.again
 	}
 	return code
 }

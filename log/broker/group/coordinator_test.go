@@ -312,12 +312,18 @@ func TestAnswersWaitForTheLog(t *testing.T) {
 	}
 }
 
-func TestOffsetsExpire(t *testing.T) {
-	l := &journaltest.Log{}
+// expiring are options by which offsets are kept for an hour of a clock that pass alone moves.
+func expiring() (opts Options, pass func(time.Duration)) {
 	now := time.Unix(1_000_000, 0)
 	var mu sync.Mutex
-	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
-	opts := Options{Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }, OffsetsRetention: time.Hour, ExpiryInterval: time.Millisecond}
+	pass = func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
+	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	return Options{Now: clock, OffsetsRetention: time.Hour, ExpiryInterval: time.Millisecond}, pass
+}
+
+func TestOffsetsExpire(t *testing.T) {
+	l := &journaltest.Log{}
+	opts, pass := expiring()
 	c, stop := run(l, opts)
 	defer stop()
 	commit := func(id string) {
@@ -347,10 +353,7 @@ func TestOffsetsExpire(t *testing.T) {
 // An offset that was committed with a retention of its own expires by it, sooner or later than others, also after a restart.
 func TestOffsetsWithTheirOwnRetentionExpireByIt(t *testing.T) {
 	l := &journaltest.Log{}
-	now := time.Unix(1_000_000, 0)
-	var mu sync.Mutex
-	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
-	opts := Options{Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }, OffsetsRetention: time.Hour, ExpiryInterval: time.Millisecond}
+	opts, pass := expiring()
 	c, stop := run(l, opts)
 	member := joinOne(t, c, JoinRequest{Session: time.Minute, Rebalance: time.Minute, ProtocolType: "consumer", Protocols: []Protocol{{"range", nil}}})
 	for partition, retention := range map[int32]time.Duration{0: 0, 1: time.Minute, 2: 5 * time.Hour} {
@@ -394,10 +397,7 @@ func TestOffsetsWithTheirOwnRetentionExpireByIt(t *testing.T) {
 // last member has left, all of them age from then on.
 func TestOffsetsOfGroupsWithMembersExpire(t *testing.T) {
 	l := &journaltest.Log{}
-	now := time.Unix(1_000_000, 0)
-	var mu sync.Mutex
-	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
-	opts := Options{Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }, OffsetsRetention: time.Hour, ExpiryInterval: time.Millisecond}
+	opts, pass := expiring()
 	c, stop := run(l, opts)
 	defer stop()
 	meta := kmsg.NewConsumerMemberMetadata()
@@ -425,7 +425,7 @@ func TestOffsetsOfGroupsWithMembersExpire(t *testing.T) {
 		if code := ask(func(reply func(int16)) { c.Heartbeat("g", member, "", 1, reply) }); code != 0 {
 			t.Fatalf("heartbeat: %d", code)
 		}
-		if now.Sub(time.Unix(1_000_000, 0)) > time.Hour {
+		if opts.Now().Sub(time.Unix(1_000_000, 0)) > time.Hour {
 			break
 		}
 	}
