@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,10 +147,6 @@ func produceCase(ctx context.Context, cfg config, c brokerCase) ([]line, error) 
 	}
 	defer os.RemoveAll(dir)
 	d := time.Duration(cfg.brokerSeconds) * time.Second
-	var raw [2]float64
-	if raw[0], _, err = rawWrite(dir, syncPiece, d/2); err != nil {
-		return nil, err
-	}
 	nats, natsLate, err := natsCase(ctx, cfg, c, filepath.Join(dir, "nats"), d)
 	if err != nil {
 		return nil, err
@@ -158,15 +155,10 @@ func produceCase(ctx context.Context, cfg config, c brokerCase) ([]line, error) 
 	if err != nil {
 		return nil, err
 	}
-	ours, err := oursProduce(ctx, cfg, c, filepath.Join(dir, "rowtrail"), d, nats.RecordsPerSecond/2)
+	ours, raw, rawLate, err := besideDisk(ctx, cfg, c, dir, d, nats.RecordsPerSecond/2)
 	if err != nil {
 		return nil, err
 	}
-	rawAgain, rawLate, err := rawWrite(dir, syncPiece, d/2)
-	if err != nil {
-		return nil, err
-	}
-	raw[1] = rawAgain
 	const mb = 1e6
 	scaled := [2]float64{raw[0] / mb, raw[1] / mb}
 	floor := 0.0
@@ -188,6 +180,42 @@ func produceCase(ctx context.Context, cfg config, c brokerCase) ([]line, error) 
 		lower(late+", at JetStream's half load", "JetStream at half of its own load", ms(ours.slow.p99), natsLate.P99),
 		lower(late, "raw write and sync of 1 MiB, p99", ms(ours.half.p99), ms(rawLate)),
 		report("acknowledgement at half load, p50, "+c.String(), "ms", ms(ours.half.p50))), nil
+}
+
+// diskTries is how often a case is run until the disk itself held still, and diskSteady what that means: the raw rates before and
+// after differ by less than this factor. A shared or virtual disk otherwise lends the limit a burst that no other part of the run has.
+const (
+	diskTries  = 4
+	diskSteady = 1.4
+)
+
+// besideDisk measures Rowtrail between two raw runs of the same disk, and again while the disk was not steady. The steadiest try counts.
+func besideDisk(ctx context.Context, cfg config, c brokerCase, dir string, d time.Duration, slow float64) (m measured, raw [2]float64,
+	late time.Duration, err error) {
+	best := math.Inf(1)
+	for try := 0; try < diskTries && best > diskSteady; try++ {
+		var now [2]float64
+		if now[0], _, err = rawWrite(dir, syncPiece, d/2); err != nil {
+			return m, raw, late, err
+		}
+		node := filepath.Join(dir, fmt.Sprintf("rowtrail-%d", try))
+		ours, err := oursProduce(ctx, cfg, c, node, d, slow)
+		if err != nil {
+			return m, raw, late, err
+		}
+		if err := os.RemoveAll(node); err != nil {
+			return m, raw, late, err
+		}
+		again, p99, err := rawWrite(dir, syncPiece, d/2)
+		if err != nil {
+			return m, raw, late, err
+		}
+		now[1] = again
+		if moved := max(now[0], now[1]) / min(now[0], now[1]); moved < best {
+			best, m, raw, late = moved, ours, now, p99
+		}
+	}
+	return m, raw, late, nil
 }
 
 func natsCase(ctx context.Context, cfg config, c brokerCase, dir string, d time.Duration) (top, half natsResult, err error) {
