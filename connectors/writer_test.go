@@ -15,17 +15,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
+
+	"github.com/rowtrail/rowtrail/itest/fakelog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newCluster(t *testing.T) (*kfake.Cluster, Deps) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DefaultNumPartitions(4))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
+	cluster := fakelog.Start(t, kfake.DefaultNumPartitions(4))
 	return cluster, Deps{Client: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }
 
@@ -130,24 +128,14 @@ func (h *harness) committed(confirm uint64) {
 	}
 }
 
-// values reads what a read_committed consumer sees of a topic within a moment.
+// values reads what a read_committed consumer sees of a topic.
 func (h *harness) values(topic string) []string {
 	h.t.Helper()
-	client, err := kgo.NewClient(append(append([]kgo.Opt{}, h.deps.Client...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	defer client.Close()
 	var list []string
-	for {
-		ctx, cancel := context.WithTimeout(context.Background(), 400*time.Millisecond)
-		fetches := client.PollFetches(ctx)
-		cancel()
-		if fetches.NumRecords() == 0 {
-			return list
-		}
-		fetches.EachRecord(func(r *kgo.Record) { list = append(list, string(r.Value)) })
+	for _, r := range fakelog.Read(h.t, h.deps.Client, topic) {
+		list = append(list, string(r.Value))
 	}
+	return list
 }
 
 func TestCommitsOnlyAtMarks(t *testing.T) {

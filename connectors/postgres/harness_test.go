@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/itest/fakelog"
 )
 
 func TestMain(m *testing.M) {
@@ -62,11 +62,7 @@ type testLog struct {
 
 func newLog(t testing.TB, partitions int) *testLog {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DefaultNumPartitions(partitions))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
+	cluster := fakelog.Start(t, kfake.DefaultNumPartitions(partitions))
 	return &testLog{t: t, opts: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}}
 }
 
@@ -185,57 +181,9 @@ type rec struct {
 // read returns the committed records of topics up to the end, in partition order.
 func (l *testLog) read(topics ...string) []rec {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, l.opts...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())...)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
-	ends, err := adm.ListCommittedOffsets(ctx, topics...)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	want := map[string]map[int32]int64{}
-	from := map[string]map[int32]kgo.Offset{}
-	left := 0
-	ends.Each(func(o kadm.ListedOffset) {
-		if o.Err != nil || o.Offset == 0 {
-			return
-		}
-		if want[o.Topic] == nil {
-			want[o.Topic], from[o.Topic] = map[int32]int64{}, map[int32]kgo.Offset{}
-		}
-		want[o.Topic][o.Partition] = o.Offset
-		from[o.Topic][o.Partition] = kgo.NewOffset().At(0)
-		left++
-	})
 	var list []rec
-	if left == 0 {
-		return nil
-	}
-	cl.AddConsumePartitions(from)
-	for left > 0 {
-		fetches := cl.PollFetches(ctx)
-		if err := fetches.Err0(); err != nil {
-			l.t.Fatalf("read %v: %v (%d partitions left)", topics, err, left)
-		}
-		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-			for _, r := range p.Records {
-				end := want[r.Topic][r.Partition]
-				if r.Offset >= end {
-					continue
-				}
-				if r.Offset == end-1 {
-					left--
-				}
-				if r.Attrs.IsControl() {
-					continue
-				}
-				list = append(list, decode(l.t, r))
-			}
-		})
+	for _, r := range fakelog.Read(l.t, l.opts, topics...) {
+		list = append(list, decode(l.t, r))
 	}
 	sort.SliceStable(list, func(i, j int) bool {
 		a, b := list[i], list[j]

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/itest/fakelog"
 	"github.com/rowtrail/rowtrail/sink"
 )
 
@@ -32,12 +32,7 @@ type Log struct {
 // NewLog starts a log and creates the connector's own topics.
 func NewLog(t testing.TB, prefix string) *Log {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatalf("start log: %v", err)
-	}
-	t.Cleanup(cluster.Close)
-	return AttachLog(t, prefix, cluster.ListenAddrs())
+	return AttachLog(t, prefix, fakelog.Start(t).ListenAddrs())
 }
 
 // AttachLog uses a log that runs somewhere else.
