@@ -4,9 +4,10 @@
 // same topics, and one member at a time owns all of them, so that another node takes over when it goes.
 //
 // Files: topics (which topics a sink reads), discover (what the log has), assign and inbox (where reading begins), merge and
-// queue (source order out of partitions, pure), decode and schemas (records and table versions), task (the loop: merge,
-// decode, apply, commit), idle (what it does in between), runner (attempts, poison, status), balancer (one owner in the
-// group), lag, config (properties that all types of sink share), target (what a type of sink implements).
+// queue (source order out of partitions, pure), gap (what is said of a transaction that is not whole), decode and schemas
+// (records and table versions), task (the loop: merge, decode, apply, commit), idle (what it does in between), runner
+// (attempts, poison, status), balancer (one owner in the group), lag, config (properties that all types of sink share),
+// target (what a type of sink implements).
 //
 // Invariant 4: a target stores rows and the offsets behind them in one transaction. On start the target's offsets win over
 // the group's, which are committed afterwards and serve only to show lag. Opening a session in the target fences the

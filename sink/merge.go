@@ -404,10 +404,3 @@ func (m *merger) reached(t *topicState) bool {
 	}
 	return true
 }
-
-// gap describes a transaction whose events are not all there.
-func (m *merger) gap(t *topicState) error {
-	return recordErr(m.ends.topic, 0, m.cur.offset, fmt.Errorf(
-		"event %d of table topic %s in source transaction %X is not in the log (deleted or compacted): the transaction cannot be "+
-			"applied whole; load the target again with a sink of a new name after a new initial load", t.next, t.name, m.cur.commit))
-}

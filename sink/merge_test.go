@@ -390,20 +390,6 @@ func TestMergeTopicJoinsLate(t *testing.T) {
 	})
 }
 
-func TestMergeStopsAtGap(t *testing.T) {
-	m := newMerger(testPrefix, func(string) bool { return true })
-	ends := m.addEnds("p.transaction", 0, 0, 0)
-	ts := m.addTopic("p.t", 0, false)
-	q := m.addPartition(ts, 0, 0)
-	m.push(ends, entry{kind: entryEnd, pos: event.Position{Commit: 5}, end: &event.TransactionEnd{
-		Collections: []event.CollectionCount{{Collection: "t", Count: 2}},
-	}})
-	m.push(q, entry{kind: entryRow, offset: 7, pos: event.Position{Commit: 5, Order: 2, CollectionOrder: 2}})
-	if st, err := m.step(true); err == nil || !IsPermanent(err) {
-		t.Fatalf("step = %v, %v; want a permanent error", st, err)
-	}
-}
-
 func TestMergeAsksForMissingTopic(t *testing.T) {
 	m := newMerger(testPrefix, func(topic string) bool { return topic == "p.new" })
 	ends := m.addEnds("p.transaction", 0, 0, 0)
