@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
@@ -55,8 +54,9 @@ func open(dir string, opts Options, memTable int64) (*Views, error) {
 	if err := tables.RemoveUnborn(dir); err != nil {
 		return nil, fmt.Errorf("open views database in %s: %w", dir, err)
 	}
+	adapter := tables.NewLogger(opts.Logger, "storage engine of the views")
 	db, err := badger.Open(badger.DefaultOptions(dir).
-		WithLogger(&badgerLogger{opts.Logger}).
+		WithLogger(adapter).
 		WithSyncWrites(false).
 		WithDetectConflicts(false).
 		WithNumVersionsToKeep(1).
@@ -72,6 +72,7 @@ func open(dir string, opts Options, memTable int64) (*Views, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open views database in %s: %w", dir, err)
 	}
+	adapter.Opened()
 	v := &Views{db: db, logger: opts.Logger, topics: map[string]*topic{}, ids: map[string]uint32{}}
 	if err := v.load(); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -390,17 +391,3 @@ func (v *Views) all() []*topic {
 	}
 	return list
 }
-
-// badgerLogger passes on Badger's warnings and errors.
-type badgerLogger struct{ log *slog.Logger }
-
-func (l *badgerLogger) Errorf(format string, args ...any) {
-	l.log.Error("storage engine", "message", strings.TrimSpace(fmt.Sprintf(format, args...)))
-}
-
-func (l *badgerLogger) Warningf(format string, args ...any) {
-	l.log.Warn("storage engine", "message", strings.TrimSpace(fmt.Sprintf(format, args...)))
-}
-
-func (l *badgerLogger) Infof(string, ...any)  {}
-func (l *badgerLogger) Debugf(string, ...any) {}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
@@ -117,7 +116,7 @@ func openDatabase(dir string, logger *slog.Logger, memTable int64) (db *badger.D
 	case err != nil:
 		return nil, err
 	}
-	adapter := &badgerLogger{log: logger}
+	adapter := tables.NewLogger(logger, "storage engine of the key index")
 	db, err = badger.Open(badger.DefaultOptions(dir).
 		WithLogger(adapter).
 		WithExternalMagic(format).
@@ -137,7 +136,7 @@ func openDatabase(dir string, logger *slog.Logger, memTable int64) (db *badger.D
 	if err != nil && !ofSystem(err) {
 		err = fmt.Errorf("%w: %w", errUnusable, err)
 	}
-	adapter.opened.Store(true)
+	adapter.Opened()
 	return db, err
 }
 
@@ -297,23 +296,3 @@ func (x *Index) Stats() Stats {
 	})
 	return s
 }
-
-// badgerLogger passes on Badger's warnings and errors.
-type badgerLogger struct {
-	log    *slog.Logger
-	opened atomic.Bool // before that, an error is returned as well
-}
-
-func (l *badgerLogger) Errorf(format string, args ...any) {
-	if !l.opened.Load() {
-		return
-	}
-	l.log.Error("storage engine of the key index", "message", strings.TrimSpace(fmt.Sprintf(format, args...)))
-}
-
-func (l *badgerLogger) Warningf(format string, args ...any) {
-	l.log.Warn("storage engine of the key index", "message", strings.TrimSpace(fmt.Sprintf(format, args...)))
-}
-
-func (l *badgerLogger) Infof(string, ...any)  {}
-func (l *badgerLogger) Debugf(string, ...any) {}
