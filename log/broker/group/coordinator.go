@@ -122,11 +122,8 @@ func (c *Coordinator) Join(group string, r JoinRequest, reply func(JoinResult)) 
 		return
 	}
 	c.on(group, func(s *shard, code int16) {
-		if code == 0 && s.get(group) == nil && r.MemberID != "" {
-			code = kerr.UnknownMemberID.Code
-		}
-		if k := s.get(group); code == 0 && k != nil && k.consumer != nil {
-			code = s.makeClassic(k)
+		if code == 0 {
+			code = s.mayJoin(group, r)
 		}
 		if code != 0 {
 			reply(JoinResult{Code: code, MemberID: r.MemberID, Generation: -1})
@@ -136,6 +133,17 @@ func (c *Coordinator) Join(group string, r JoinRequest, reply func(JoinResult)) 
 		k.Join(r, s.j.Now(), reply)
 		s.schedule(k)
 	})
+}
+
+// mayJoin makes way for a classic group, or says why there can be none.
+func (s *shard) mayJoin(group string, r JoinRequest) int16 {
+	switch k := s.get(group); {
+	case k == nil && r.MemberID != "":
+		return kerr.UnknownMemberID.Code
+	case k != nil && k.consumer != nil:
+		return s.makeClassic(k)
+	}
+	return 0
 }
 
 // Sync handles SyncGroup.
