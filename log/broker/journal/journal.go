@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/record"
@@ -91,6 +93,7 @@ type Journal struct {
 	staged    []staged
 	inflight  int
 	failed    error
+	refused   bool // the last append was refused by the log, and that was logged
 	epoch     int32
 	size      sizes
 	sequences map[int64]sequence // by producer id
@@ -324,6 +327,7 @@ func (j *Journal) turn(ctx context.Context) {
 func (j *Journal) settle(s settlement) {
 	j.inflight--
 	j.renew = j.renew || (s.txn && s.err != nil)
+	j.explain(s.err)
 	if s.err != nil && s.strict && j.failed == nil {
 		j.failed = s.err
 		err := ErrLoading
@@ -335,6 +339,30 @@ func (j *Journal) settle(s settlement) {
 	for _, then := range s.then {
 		then(s.base, s.err)
 	}
+}
+
+// explain logs why appends fail, once until one succeeds: clients are told only that the coordinator is not available.
+func (j *Journal) explain(err error) {
+	switch {
+	case err == nil && j.refused:
+		j.refused = false
+		j.opts.Logger.Info("coordinator writes again", "journal", j.opts.Name)
+	case err != nil && !j.refused && Code(err) == kerr.CoordinatorNotAvailable.Code && !ofRequest(err):
+		j.refused = true
+		j.opts.Logger.Error("coordinator cannot write: until it can, its clients are told COORDINATOR_NOT_AVAILABLE and come again",
+			"journal", j.opts.Name, "error", err)
+	}
+}
+
+// ofRequest tells whether an append failed by what was appended, and not by the state of the log.
+func ofRequest(err error) bool {
+	for _, is := range []error{log.ErrInvalidProducerEpoch, log.ErrInvalidTxnState, log.ErrOutOfOrderSequence,
+		log.ErrDuplicateSequence, log.ErrTooLarge, log.ErrCorrupt, log.ErrClosed, context.Canceled} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
 }
 
 // flush hands what was staged to the partition, in order, without waiting for the outcome.

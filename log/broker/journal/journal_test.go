@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -299,4 +300,72 @@ func TestJournalRefusesWhenFull(t *testing.T) {
 	if busy == 0 {
 		t.Fatal("the mailbox has no bound")
 	}
+}
+
+// Why a coordinator cannot write is logged once, and when it can again, however many requests fail meanwhile; what was
+// wrong with a request is not.
+func TestRefusedAppendsAreExplainedOnce(t *testing.T) {
+	l := &journaltest.Log{}
+	var out lockedBuffer
+	f := &table{}
+	f.j = journal.New(journal.Options{Partition: l.Partition(), Name: "x", Fold: f, Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { f.j.Run(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	write := func() error {
+		ch := make(chan error, 1)
+		f.j.Do(func(err error) {
+			if err != nil {
+				ch <- err
+				return
+			}
+			f.j.Write([]journal.Record{{Key: []byte("k"), Value: []byte("v")}}, func(_ int64, err error) { ch <- err })
+		})
+		return <-ch
+	}
+	until := func(want error) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); !errors.Is(write(), want); {
+			if time.Now().After(end) {
+				t.Fatalf("never answered with %v", want)
+			}
+		}
+	}
+	until(nil)
+	for range 2 {
+		l.Refuse(fmt.Errorf("no room: %w", log.ErrDiskFull))
+		for range 10 {
+			until(log.ErrDiskFull)
+		}
+		l.Refuse(nil)
+		until(nil)
+	}
+	l.Refuse(log.ErrTooLarge)
+	until(log.ErrTooLarge)
+	lines := out.String()
+	if n := strings.Count(lines, "coordinator cannot write"); n != 2 || strings.Count(lines, "no room") != 2 {
+		t.Errorf("%d lines say why:\n%s", n, lines)
+	}
+	if n := strings.Count(lines, "coordinator writes again"); n != 2 {
+		t.Errorf("%d lines say that it is over:\n%s", n, lines)
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
