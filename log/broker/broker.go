@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log/broker/quiet"
 	"github.com/rowtrail/rowtrail/log/broker/quota"
 	"github.com/rowtrail/rowtrail/log/broker/sasl"
 	"github.com/rowtrail/rowtrail/log/record"
@@ -83,7 +84,8 @@ func orDefault[T int | int32 | int64 | time.Duration](v *T, def T) {
 type Broker struct {
 	opts   Options
 	node   *cluster.Node
-	logger *slog.Logger
+	logger *slog.Logger // through quiet
+	quiet  *quiet.Handler
 	apis   [maxAPIKey + 1]*api
 
 	coordinators // groups and txns
@@ -119,7 +121,7 @@ func New(opts Options) (*Broker, error) {
 	}
 	opts = opts.withDefaults()
 	b := &Broker{
-		opts: opts, node: opts.Node, logger: opts.Logger,
+		opts: opts, node: opts.Node,
 		external: newListenerLimits(opts.MaxConnections, max(opts.InFlightBytes, hostShare*int64(opts.MaxRequestBytes)),
 			max(opts.FetchBytes, hostShare*minFetchReserve)),
 		internal:     newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes)), internalFetchBytes),
@@ -130,6 +132,7 @@ func New(opts Options) (*Broker, error) {
 		plainReaders: record.NewPool(plainReaders, maxUnpackedBytes),
 		rewriters:    record.NewRewriters(maxUnpacking, maxUnpackedBytes),
 	}
+	b.logger, b.quiet = quieted(opts.Logger)
 	b.external.maxHost = int64(opts.MaxConnectionsPerIP)
 	for _, table := range [][]api{dataAPIs(), groupAPIs(), txnAPIs(), securityAPIs()} {
 		for i := range table {
@@ -173,6 +176,7 @@ func (b *Broker) Shutdown(ctx context.Context) error {
 		if first {
 			b.stopCoordinators()
 		}
+		b.quiet.Close()
 	}()
 	select {
 	case <-done:

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/log/broker/quiet"
 )
 
 const (
@@ -122,7 +124,7 @@ func (c *conn) fail(err error) {
 		if !c.internal {
 			c.b.tallies.closed[reason].Add(1)
 		}
-		level("closed connection", "client", c.nc.RemoteAddr().String(), "reason", err)
+		level("closed connection", quiet.Kind, reason.String(), "client", c.nc.RemoteAddr().String(), "reason", err)
 	})
 	_ = c.nc.Close()
 }
@@ -263,7 +265,7 @@ func (c *conn) handle(a *api, r *request) (resp kmsg.Response, err error) {
 
 func (c *conn) recoverTo(r *request, err *error) {
 	if p := recover(); p != nil {
-		c.b.logger.Error("request handler failed", "api", kmsg.NameForKey(r.key), "version", r.version,
+		c.b.logger.Error("request handler failed", quiet.Kind, kmsg.NameForKey(r.key), "api", kmsg.NameForKey(r.key), "version", r.version,
 			"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		*err = fmt.Errorf("handle %s: internal error", kmsg.NameForKey(r.key))
 	}

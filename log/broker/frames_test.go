@@ -110,6 +110,30 @@ func TestMalformedFramesCloseTheConnection(t *testing.T) {
 	}
 }
 
+// Invariant 9: a flood of connections that are closed for the same reason is a few lines, which say how many there were.
+func TestFloodOfMalformedConnectionsIsAFewLines(t *testing.T) {
+	const flood = 300
+	s := serve(t)
+	for range flood {
+		c := dial(t, s.addr)
+		if _, err := c.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	waitFor(t, "all to be counted", func() bool { return s.Stats().Closed[closedMalformed.String()] == flood })
+	// The machine may be slow enough for several windows.
+	if n, most := s.logs.count("kind=malformed"), flood/4; n < logBurst || n > most {
+		t.Errorf("%d lines, at most %d are due", n, most)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.logs.count("left_out=") == 0 {
+		t.Errorf("no line says how many were left out:\n%s", s.logs)
+	}
+}
+
 func isReset(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && !op.Timeout()

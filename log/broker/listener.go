@@ -16,7 +16,6 @@ const (
 	internalFetchBytes     = 128 << 20
 
 	acceptBackoff = 50 * time.Millisecond // after a failed accept (out of file descriptors)
-	refusalLogGap = 10 * time.Second      // between log lines about refused connections
 )
 
 // keepAlive finds out that a client's machine is gone within about a minute.
@@ -40,7 +39,6 @@ func (b *Broker) Serve(l net.Listener) error {
 		b.mu.Unlock()
 		_ = l.Close()
 	}()
-	var refusalLogged time.Time
 	for {
 		nc, err := l.Accept()
 		if err != nil {
@@ -73,10 +71,7 @@ func (b *Broker) Serve(l net.Listener) error {
 			if errors.Is(err, ErrClosed) {
 				return ErrClosed
 			}
-			if now := time.Now(); now.Sub(refusalLogged) > refusalLogGap {
-				refusalLogged = now
-				b.logger.Warn("refused a connection", "client", nc.RemoteAddr().String(), "error", err)
-			}
+			b.logger.Warn(refusedLine, "client", nc.RemoteAddr().String(), "error", err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"sync/atomic"
@@ -13,8 +14,23 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kbin"
 
+	"github.com/rowtrail/rowtrail/log/broker/quiet"
 	"github.com/rowtrail/rowtrail/log/broker/sasl"
 )
+
+const (
+	// Lines that clients cause are logged so often of each kind in a logWindow; what comes beyond is summed up.
+	logWindow = 10 * time.Second
+	logBurst  = 20
+	// refusedLine comes once a window: connections are refused because there are too many already.
+	refusedLine = "refused a connection"
+)
+
+// quieted is the broker's logger, with a bound for what clients can make it write (invariant 9).
+func quieted(l *slog.Logger) (*slog.Logger, *quiet.Handler) {
+	h := quiet.New(l.Handler(), quiet.Options{Window: logWindow, Burst: logBurst, Bursts: map[string]int{refusedLine: 1}})
+	return slog.New(h), h
+}
 
 // refusalReason is why a connection was not let in.
 type refusalReason int
