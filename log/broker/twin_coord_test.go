@@ -25,6 +25,20 @@ func (g *twinGenerator) claim(name string) func(*twinSide) txn.Producer {
 	}
 }
 
+// claimToReplace is a claim that a producer wants to go on from. One that was replaced is not among them: kfake takes it and
+// ends the transaction of the claim that replaced it.
+func (g *twinGenerator) claimToReplace(name string) func(*twinSide) txn.Producer {
+	by := int16(0)
+	if g.percent(6) {
+		by = int16(g.rng.IntN(2))
+	}
+	return func(s *twinSide) txn.Producer {
+		p := s.pid(name)
+		p.Epoch += by
+		return p
+	}
+}
+
 func (g *twinGenerator) initProducer() []twinCall {
 	return g.initProducerOf(g.one("i0", "i1", "x0", "x1", "x2"))
 }
@@ -34,7 +48,7 @@ func (g *twinGenerator) initProducerOf(name string) []twinCall {
 	if g.percent(5) && g.count > 1 {
 		timeout = 1 << 30
 	}
-	claim := g.claim(name)
+	claim := g.claimToReplace(name)
 	return []twinCall{{build: func(s *twinSide) kmsg.Request {
 		req := kmsg.NewPtrInitProducerIDRequest()
 		req.TransactionTimeoutMillis, req.ProducerID, req.ProducerEpoch = timeout, -1, -1

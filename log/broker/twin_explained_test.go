@@ -102,8 +102,9 @@ answers are the same but for these differences, in which Apache Kafka does as Ro
 Not compared, because kfake's state would be another one afterwards: a commit of an empty transaction (see above), deleting a
 group with offsets in an open transaction (takes them out of it, as in Kafka), deleting records of a compacted topic (refused, as by Kafka), records
 without a key in one (refused, as by Kafka), zstd before Produce version 7 (refused, as by Kafka), a first sequence that is not 0
-(taken where nothing is known of the producer, as by Kafka), an epoch that was never given out (refused, as by Kafka), and how far
-an epoch rises when a new claim ends a transaction (by two, as in Kafka).
+(taken where nothing is known of the producer, as by Kafka), an epoch that was never given out (refused, as by Kafka), an
+InitProducerId with an epoch that was replaced (refused with PRODUCER_FENCED, as by Kafka, but for the repetition of a request that was
+answered; kfake takes every earlier epoch), and how far an epoch rises when a new claim ends a transaction (by two, as in Kafka).
 `)
 	return b.String()
 }
