@@ -149,6 +149,9 @@ func (g *twinGenerator) createTopic(name string) []twinCall {
 
 func (g *twinGenerator) deleteTopic() []twinCall {
 	name := g.topic()
+	if g.offsetsOpen() {
+		return nil
+	}
 	return []twinCall{{build: func(s *twinSide) kmsg.Request {
 		req := kmsg.NewPtrDeleteTopicsRequest()
 		req.TimeoutMillis, req.TopicNames = 10_000, []string{name}

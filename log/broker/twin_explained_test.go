@@ -49,7 +49,7 @@ func explain(name, path, ours, theirs string) explanation {
 var explained = []explanation{
 	explain("settings in the answer to CreateTopics", `CreateTopics\.Topics\.Configs`, `.*`, `.*`),
 	explain("names, numbers and settings of new topics", `CreateTopics\.Topics\.ErrorCode`, `37|17|40|36`, `0`),
-	explain("names, numbers and settings of new topics", `CreateTopics\.Topics\.ErrorCode`, `17|40`, `37`),
+	explain("names, numbers and settings of new topics", `CreateTopics\.Topics\.ErrorCode`, `17|40|36`, `37`),
 	explain("numbers of partitions", `CreatePartitions\.Topics\.ErrorCode`, `37`, `0`),
 	explain("values of settings", `IncrementalAlterConfigs\.Resources\.ErrorCode`, `40`, `0`),
 	explain("synonyms of settings", `DescribeConfigs\.Resources\.Configs\.ConfigSynonyms`, `\[\]`, `.*`),
@@ -99,8 +99,8 @@ answers are the same but for these differences, in which Apache Kafka does as Ro
 		fmt.Fprintf(&b, "| %s | %s |\n", d[0], d[1])
 	}
 	b.WriteString(`
-Not compared, because kfake's state would be another one afterwards: a commit of an empty transaction (see above), deleting a
-group with offsets in an open transaction (takes them out of it, as in Kafka), deleting records of a compacted topic (refused, as by Kafka), records
+Not compared, because kfake's state would be another one afterwards: a commit of an empty transaction (see above), deleting offsets,
+their group or their topic while they are in an open transaction (takes them out of it, as in Kafka), deleting records of a compacted topic (refused, as by Kafka), records
 without a key in one (refused, as by Kafka), zstd before Produce version 7 (refused, as by Kafka), a first sequence that is not 0
 (taken where nothing is known of the producer, as by Kafka), an epoch that was never given out (refused, as by Kafka), an
 InitProducerId with an epoch that was replaced (refused with PRODUCER_FENCED, as by Kafka, but for the repetition of a request that was

@@ -25,6 +25,7 @@ type twinSide struct {
 	members map[string]string       // by group and member name
 	gens    map[string]int32        // by group
 	txns    map[string]string       // by transactional id: "open", "committed", "aborted"; "": nothing under this claim
+	pending map[string]bool         // by transactional id: offsets may be in its open transaction
 	settle  func(id string)         // waits until the markers of a transaction are written
 	// forgotten waits until no group has offsets of a deleted topic.
 	forgotten func(topic string)
@@ -32,7 +33,7 @@ type twinSide struct {
 
 func newTwinSide(t testing.TB, addr string) *twinSide {
 	return &twinSide{t: t, addr: addr, conns: map[string]net.Conn{}, topics: map[string][16]byte{}, pids: map[string]txn.Producer{},
-		seqs: map[string]int32{}, members: map[string]string{}, gens: map[string]int32{}, txns: map[string]string{}, settle: func(string) {}, forgotten: func(string) {}}
+		seqs: map[string]int32{}, members: map[string]string{}, gens: map[string]int32{}, txns: map[string]string{}, pending: map[string]bool{}, settle: func(string) {}, forgotten: func(string) {}}
 }
 
 // twins are a broker and kfake in the same state: empty.
