@@ -19,7 +19,8 @@ type staging struct {
 	ahead map[int64]*aheadProducer
 	free  []*aheadProducer
 	// expected holds the epochs that unknown producers are about to begin: a batch that overtook their first one must
-	// not take its place. Invariant: bounded by the transactions that are open, since each marker removes its entry.
+	// not take its place, nor one that came behind a first one that was taken back. Invariant: bounded by the transactions
+	// that are open, since each marker removes its entry when it is applied.
 	expected map[int64]int16
 }
 
@@ -65,7 +66,6 @@ func (s *staging) observe(applied producerTable, f *facts) {
 	if f.producerID < 0 {
 		return
 	}
-	delete(s.expected, f.producerID)
 	p := s.ahead[f.producerID]
 	if p == nil {
 		p = s.take()
@@ -100,6 +100,7 @@ func (s *staging) applied(index uint64, hwm int64) {
 		if e.meta || e.facts.producerID < 0 {
 			continue
 		}
+		delete(s.expected, e.facts.producerID) // known from now on
 		if p := s.ahead[e.facts.producerID]; p != nil {
 			if p.entries--; p.entries == 0 {
 				delete(s.ahead, e.facts.producerID)

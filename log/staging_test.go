@@ -256,11 +256,23 @@ func TestExpectedFirstBatch(t *testing.T) {
 		}
 	}
 	s.push(known, stagedEntry{term: 1, facts: *batch(7, 3, 0)})
+	if _, err := s.check(known, batch(7, 3, 1)); err != nil {
+		t.Errorf("the second batch: %v", err)
+	}
+	s.cut(known, 0, 0) // Raft did not take the first one
+	if _, err := s.check(known, batch(7, 3, 1)); !errors.Is(err, ErrOutOfOrderSequence) {
+		t.Errorf("the second batch behind a first one that was taken back: %v", err)
+	}
+	first := stagedEntry{index: 1, term: 1, facts: *batch(7, 3, 0)}
+	s.push(known, first)
+	known.observe(&first.facts)
+	s.applied(1, 1)
 	if _, err := s.check(known, batch(7, 3, 1)); err != nil || len(s.expected) != 0 {
 		t.Errorf("the second batch: %v, %v", err, s.expected)
 	}
 	s.expected[9] = 0
-	s.push(known, stagedEntry{term: 1, facts: facts{base: s.end, last: s.end, producerID: 9, control: true}})
+	s.push(known, stagedEntry{index: 2, term: 1, facts: facts{base: s.end, last: s.end, producerID: 9, control: true}})
+	s.applied(2, 2)
 	if len(s.expected) != 0 {
 		t.Errorf("after the marker: %v", s.expected)
 	}

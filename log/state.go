@@ -91,8 +91,8 @@ func (p *Partition) Producers() []ProducerState {
 }
 
 // ExpectFirst says that a producer is about to begin an epoch here, so that its first batch has sequence 0 even where the
-// producer is not known. It must be called before that batch is staged; the batch, or the marker of its
-// transaction, ends it.
+// producer is not known. It must be called before that batch is staged; it ends when the batch, or the
+// marker of its transaction, is applied. It is not kept over a restart: who keeps the transaction says it again.
 func (p *Partition) ExpectFirst(producerID int64, epoch int16) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -218,6 +218,13 @@ type markers struct{ b *Broker }
 // markerAppendTimeout bounds the wait for room in a partition's queue; the coordinator tries again.
 const markerAppendTimeout = 5 * time.Second
 
+// ExpectFirst leaves out the group coordinator's partitions: it numbers its batches itself.
+func (m markers) ExpectFirst(tp txn.TopicPartition, p txn.Producer) {
+	if r, err := m.b.node.Replica(tp.Topic, tp.Partition); err == nil && tp.Topic != group.Topic {
+		r.Log().ExpectFirst(p.ID, p.Epoch)
+	}
+}
+
 func (m markers) WriteMarker(ctx context.Context, tp txn.TopicPartition, e record.EndTxn, done func(error)) {
 	t := m.b.node.Catalog().Topics[tp.Topic]
 	if t == nil || int(tp.Partition) >= len(t.Partitions) {

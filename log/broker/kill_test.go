@@ -18,8 +18,10 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
@@ -303,6 +305,61 @@ func commitOffset(ctx context.Context, cl *kgo.Client, at int64) bool {
 	commit.Topics = append(commit.Topics, topic)
 	resp, err := commit.RequestWith(ctx, cl)
 	return err == nil && resp.Topics[0].Partitions[0].ErrorCode == 0
+}
+
+// A batch that overtook the first one of its transaction does not take its place after the broker was killed either: the partition
+// knows nothing of the producer then, and the transaction says what to expect.
+func TestFirstBatchIsExpectedAfterAKill(t *testing.T) {
+	dir := t.TempDir()
+	cmd, addr := child(t, dir, "", "127.0.0.1:0")
+	connect := func(addr string) *wire {
+		cl := dialed(t, addr, kgo.MaxVersions(kversion.V4_0_0()))
+		t.Cleanup(cl.Close)
+		if err := cl.Ping(within(t, 20*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		return &wire{t: t, cl: cl, id: "overtaken"}
+	}
+	w := connect(addr)
+	createTopic(t, w.cl, "t", 1)
+	createTopic(t, w.cl, "u", 1)
+	p := w.init(nil)
+	w.wantProduced(p, 0, "t", "a", nil)
+	w.wantProduced(p, 1, "u", "overtook", kerr.OutOfOrderSequenceNumber) // and is part of the transaction now
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+
+	cmd, addr = child(t, dir, "", "127.0.0.1:0")
+	w = connect(addr)
+	loaded := func() bool { // the coordinator is
+		code, _ := w.produce(p, 0, "t", "a")
+		return code == 0
+	}
+	waitLong(t, "the coordinator", loaded)
+	w.wantProduced(p, 1, "u", "overtook", kerr.OutOfOrderSequenceNumber)
+	w.wantProduced(p, 1, "t", "b", nil) // known from its log
+	w.wantProduced(p, 0, "u", "first", nil)
+	w.wantProduced(p, 1, "u", "overtook", nil)
+	w.wantEnd(p, true, nil)
+	w.cl.Close()
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+
+	l := live(t, dir)
+	defer l.end(t)
+	reader := l.client(t, kgo.ConsumeTopics("u"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	defer reader.Close()
+	var got []string
+	for len(got) < 2 {
+		fs := reader.PollFetches(within(t, 20*time.Second))
+		if err := fs.Err0(); err != nil {
+			t.Fatal(err)
+		}
+		fs.EachRecord(func(r *kgo.Record) { got = append(got, string(r.Value)) })
+	}
+	if !slices.Equal(got, []string{"first", "overtook"}) {
+		t.Errorf("read %v", got)
+	}
 }
 
 // Processors read, write and commit in transactions while the broker is killed under them again and again: every

@@ -3,7 +3,6 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"github.com/rowtrail/rowtrail/log/broker/group"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 )
 
@@ -33,18 +32,7 @@ func (b *Broker) join(e entry, list []txn.TopicPartition) (code int16) {
 	if len(missing) == 0 {
 		return 0
 	}
-	code = awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Add(e.id, e.producer, missing, txn.V2, reply) })
-	if code != 0 {
-		return code
-	}
-	// Each transaction has an epoch of its own here, so its first sequence in a partition is known even where the producer
-	// is not. The group coordinator numbers its own batches.
-	for _, tp := range missing {
-		if r, err := b.node.Replica(tp.Topic, tp.Partition); err == nil && tp.Topic != group.Topic {
-			r.Log().ExpectFirst(e.producer.ID, e.producer.Epoch)
-		}
-	}
-	return 0
+	return awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Add(e.id, e.producer, missing, txn.V2, reply) })
 }
 
 // enter says whether what is about to be written belongs to the producer's open transaction, which is not ended before the

@@ -18,7 +18,7 @@ import (
 // wire sends single requests of one transactional id, in the versions of one client.
 type wire struct {
 	t  *testing.T
-	s  *served
+	s  *served // nil: another process, asked in versions that name topics
 	cl *kgo.Client
 	id string
 }
@@ -69,7 +69,10 @@ func (w *wire) produce(p txn.Producer, seq int32, topic, value string) (int16, i
 	var b record.Builder
 	b.Append(time.Now().UnixMilli(), []byte("k"), []byte(value))
 	req := produceRequest(topic, -1, b.Build(&record.Producer{ID: p.ID, Epoch: p.Epoch, BaseSequence: seq, Transactional: true}))
-	req.TransactionID, req.Topics[0].TopicID = &w.id, w.s.node.Catalog().Topics[topic].ID
+	req.TransactionID = &w.id
+	if w.s != nil {
+		req.Topics[0].TopicID = w.s.node.Catalog().Topics[topic].ID
+	}
 	resp := ask[*kmsg.ProduceResponse](w, req)
 	return resp.Topics[0].Partitions[0].ErrorCode, resp.Topics[0].Partitions[0].BaseOffset
 }

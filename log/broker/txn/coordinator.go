@@ -31,8 +31,11 @@ const (
 	retryMost  = 5 * time.Second
 )
 
-// Markers writes transaction markers to partitions, wherever those are led.
+// Markers tells partitions, wherever those are led, of the beginnings and ends of transactions.
 type Markers interface {
+	// ExpectFirst says that a producer's transaction is open under an epoch of its own, so that where the producer is not
+	// known its first batch has sequence 0. It comes before any batch of the transaction is let in, and again after a load.
+	ExpectFirst(tp TopicPartition, p Producer)
 	// WriteMarker calls done once, from any goroutine, when the marker is committed (nil), or with an error.
 	// A partition that no longer exists needs none: nil. WriteMarker may block for room.
 	WriteMarker(ctx context.Context, tp TopicPartition, m record.EndTxn, done func(error))
@@ -77,6 +80,7 @@ type Coordinator struct {
 	opts   Options
 	ids    idBlock
 	shards *journal.Shards[*shard]
+	taking sync.WaitGroup // producer ids being reserved for requests; see takeID
 }
 
 // Options are those in force, defaults included.
@@ -91,12 +95,13 @@ func New(opts Options, partitions []journal.Partition) *Coordinator {
 	return c
 }
 
-// Run drives the coordinator until ctx ends.
+// Run drives the coordinator until ctx ends. What it began has ended when it returns.
 func (c *Coordinator) Run(ctx context.Context) {
 	for _, s := range c.shards.Folds() {
 		s.ctx = ctx
 	}
 	c.shards.Run(ctx)
+	c.taking.Wait()
 }
 
 // PartitionFor is the partition of Topic that keeps an id.

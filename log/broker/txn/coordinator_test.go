@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -28,6 +29,13 @@ type partitions struct {
 	fail    error
 	held    []func()
 	written map[TopicPartition][]record.EndTxn
+	begun   map[TopicPartition][]Producer // what ExpectFirst was told
+}
+
+func (p *partitions) ExpectFirst(tp TopicPartition, producer Producer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun[tp] = append(p.begun[tp], producer)
 }
 
 func (p *partitions) WriteMarker(_ context.Context, tp TopicPartition, m record.EndTxn, done func(error)) {
@@ -95,7 +103,7 @@ type world struct {
 }
 
 func newWorld() *world {
-	w := &world{l: &journaltest.Log{}, parts: &partitions{written: map[TopicPartition][]record.EndTxn{}}, ids: &counter{}, now: time.Unix(1_000_000, 0)}
+	w := &world{l: &journaltest.Log{}, parts: &partitions{written: map[TopicPartition][]record.EndTxn{}, begun: map[TopicPartition][]Producer{}}, ids: &counter{}, now: time.Unix(1_000_000, 0)}
 	w.start()
 	return w
 }
@@ -193,6 +201,76 @@ func must(t testing.TB, code int16, ok bool) {
 	t.Helper()
 	if !ok || code != 0 {
 		t.Fatalf("code %d, answered %v", code, ok)
+	}
+}
+
+// Partitions are told of transactions that have an epoch of their own before records may follow, and again after a crash.
+func TestPartitionsExpectTransactions(t *testing.T) {
+	w := newWorld()
+	defer func() { w.stop() }()
+	told := func(tp TopicPartition) []Producer {
+		w.parts.mu.Lock()
+		defer w.parts.mu.Unlock()
+		return w.parts.begun[tp]
+	}
+	old, own := TopicPartition{"t", 1}, TopicPartition{"t", 2}
+	p, ok := w.init("old", nil, time.Minute)
+	must(t, p.code, ok)
+	code, ok := w.add("old", p.p, old)
+	must(t, code, ok)
+	q, ok := w.init("own", nil, time.Minute)
+	must(t, q.code, ok)
+	code, ok = w.addAs("own", q.p, V2, own)
+	must(t, code, ok)
+	if a, b := told(old), told(own); len(a) != 0 || !slices.Equal(b, []Producer{q.p}) {
+		t.Errorf("partitions expect %v and %v", a, b)
+	}
+	w.crash()
+	if a, b := told(old), told(own); len(a) != 0 || !slices.Equal(b, []Producer{q.p, q.p}) {
+		t.Errorf("after a crash partitions expect %v and %v", a, b)
+	}
+}
+
+// heldIDs gives out producer ids when it is let, whatever becomes of the request.
+type heldIDs struct{ asked, let chan struct{} }
+
+func (h *heldIDs) NextProducerIDs(context.Context, int64) (int64, error) {
+	h.asked <- struct{}{}
+	<-h.let
+	return 1000, nil
+}
+
+// A coordinator that is stopped has ended what it began: also a producer id being reserved for an EndTxn.
+func TestStopWaitsForReservedIDs(t *testing.T) {
+	l, held := &journaltest.Log{}, &heldIDs{asked: make(chan struct{}, 1), let: make(chan struct{})}
+	c := New(Options{Markers: &partitions{begun: map[TopicPartition][]Producer{}}, IDs: held}, []journal.Partition{l.Partition()})
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped, placed := make(chan struct{}), make(chan struct{})
+	go func() { c.Run(ctx); close(stopped) }()
+	for c.Serving("id") != 0 {
+		runtime.Gosched()
+	}
+	p := Producer{500, lastEpoch}
+	c.on("id", func(s *shard, _ int16) {
+		k := &kept{Txn: newTxn("id", s.j.Now())}
+		k.Current, k.Timeout = p, time.Minute
+		s.txns["id"] = k
+		close(placed)
+	})
+	<-placed
+	answered := make(chan int16, 1)
+	c.End("id", p, false, V2, func(code int16, _ Producer) { answered <- code })
+	<-held.asked
+	cancel()
+	select {
+	case <-stopped:
+		t.Error("Run returned while a producer id was being reserved")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(held.let)
+	<-stopped
+	if code := <-answered; code == 0 {
+		t.Error("the request succeeded at a coordinator that is stopped")
 	}
 }
 

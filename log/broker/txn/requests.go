@@ -98,6 +98,7 @@ func (s *shard) add(id string, p Producer, list []TopicPartition, version int16,
 	case v.Write || v.Code == 0 && k.unsettled > 0:
 		s.save(k, func(code int16) {
 			if code == 0 && k.State == Ongoing && k.Current == p {
+				s.expect(k.Txn, list)
 				s.view.add(id, p, list) // durable: records may follow
 			}
 			reply(code)
@@ -164,7 +165,7 @@ func (e *ending) run(s *shard, code int16) {
 // takeID reserves a producer id, which is an append of its own, and asks again. It is rare, once in the life of a
 // producer id, so an id that turns out not to be needed is not given back.
 func (e *ending) takeID(s *shard) {
-	go func() {
+	s.c.taking.Go(func() {
 		pid, err := s.c.ids.take(s.ctx)
 		if err != nil {
 			s.c.opts.Logger.Warn("no producer id to give out", "error", err)
@@ -173,7 +174,7 @@ func (e *ending) takeID(s *shard) {
 		}
 		e.next = pid
 		s.j.Do(func(err error) { e.run(s, journal.Code(err)) })
-	}()
+	})
 }
 
 // Verify handles AddPartitionsToTxn that only asks: is the partition part of the producer's open transaction, and if not,

@@ -75,12 +75,23 @@ func (s *shard) Loaded(now time.Time) {
 	for _, k := range s.txns {
 		switch {
 		case k.State == Ongoing:
+			s.expect(k.Txn, k.List())
 			s.view.set(k.Txn)
 		case k.completing():
 			s.sendMarkers(k)
 		}
 	}
 	s.scan, s.expiry = now.Add(scanInterval), now.Add(expiryInterval)
+}
+
+// expect tells partitions of an open transaction of version 2: only those have an epoch of their own.
+func (s *shard) expect(t *Txn, list []TopicPartition) {
+	if t.Client != V2 {
+		return
+	}
+	for _, tp := range list {
+		s.c.opts.Markers.ExpectFirst(tp, t.Current)
+	}
 }
 
 // Tick runs what is due.
