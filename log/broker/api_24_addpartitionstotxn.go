@@ -44,7 +44,7 @@ func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, ve
 	st.TransactionalID = rt.TransactionalID
 	var list []txn.TopicPartition
 	var slots []*int16
-	unknown := false
+	refused := false
 	for i := range rt.Topics {
 		topic := kmsg.NewAddPartitionsToTxnResponseTransactionTopic()
 		topic.Topic = rt.Topics[i].Topic
@@ -53,8 +53,12 @@ func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, ve
 		for j, p := range rt.Topics[i].Partitions {
 			sp := &topic.Partitions[j]
 			sp.Partition = p
-			if err != nil || p < 0 || int(p) >= len(t.Partitions) {
-				sp.ErrorCode, unknown = kerr.UnknownTopicOrPartition.Code, true
+			switch {
+			case err != nil || p < 0 || int(p) >= len(t.Partitions):
+				sp.ErrorCode, refused = kerr.UnknownTopicOrPartition.Code, true
+				continue
+			case t.Internal: // as Kafka says it; offsets join by AddOffsetsToTxn
+				sp.ErrorCode, refused = kerr.TopicAuthorizationFailed.Code, true
 				continue
 			}
 			list = append(list, txn.TopicPartition{Topic: topic.Topic, Partition: p})
@@ -68,7 +72,7 @@ func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, ve
 		for i, tp := range list {
 			*slots[i] = awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Verify(rt.TransactionalID, producer, tp, reply) })
 		}
-	case unknown:
+	case refused:
 		for _, s := range slots {
 			*s = kerr.OperationNotAttempted.Code
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 	"github.com/rowtrail/rowtrail/log/record"
 )
@@ -30,8 +31,7 @@ func (b *Broker) handleWriteTxnMarkers(_ context.Context, r *request) (kmsg.Resp
 			for k, p := range rt.Partitions {
 				sp := &st.Partitions[k]
 				sp.Partition = p
-				if err != nil || p < 0 || int(p) >= len(t.Partitions) {
-					sp.ErrorCode = kerr.UnknownTopicOrPartition.Code
+				if sp.ErrorCode = b.refuseMarker(rm, t, err, p); sp.ErrorCode != 0 {
 					continue
 				}
 				written.Add(1)
@@ -46,4 +46,30 @@ func (b *Broker) handleWriteTxnMarkers(_ context.Context, r *request) (kmsg.Resp
 	}
 	written.Wait()
 	return resp, nil
+}
+
+// refuseMarker is why a marker is not written to a partition; t and err are the look-up of its topic.
+func (b *Broker) refuseMarker(m *kmsg.WriteTxnMarkersRequestMarker, t *cluster.Topic, err error, partition int32) int16 {
+	switch {
+	case err != nil || partition < 0 || int(partition) >= len(t.Partitions):
+		return kerr.UnknownTopicOrPartition.Code
+	case t.Name == txn.Topic: // no transaction is kept there, and a marker would keep the coordinator from loading
+		return kerr.InvalidTopicException.Code
+	case m.ProducerID < 0 || m.ProducerEpoch < 0:
+		return kerr.InvalidProducerEpoch.Code
+	case m.TransactionVersion < int8(txn.V2):
+		return 0
+	}
+	r, _, err := b.leading(t, partition)
+	if err != nil {
+		return errorCode(err)
+	}
+	// In version 2 a transaction ends under the epoch after its own: a marker of the epoch of an open one is a late one of the
+	// transaction before it, or that one's repetition where none is open (KIP-1228).
+	for _, p := range r.Log().Producers() {
+		if p.ProducerID == m.ProducerID && p.Epoch >= m.ProducerEpoch && (p.Epoch > m.ProducerEpoch || p.CurrentTxnFirst >= 0) {
+			return kerr.InvalidProducerEpoch.Code
+		}
+	}
+	return 0
 }

@@ -9,7 +9,7 @@ func txnAPIs() []api {
 		{key: 24, min: 0, max: 5, handle: (*Broker).handleAddPartitionsToTxn},
 		{key: 25, min: 0, max: 4, handle: (*Broker).handleAddOffsetsToTxn},
 		{key: 26, min: 0, max: 5, handle: (*Broker).handleEndTxn},
-		{key: 27, min: 1, max: 1, handle: (*Broker).handleWriteTxnMarkers},
+		{key: 27, min: 1, max: 2, handle: (*Broker).handleWriteTxnMarkers},
 		{key: 28, min: 0, max: 5, handle: (*Broker).handleTxnOffsetCommit},
 		{key: 61, min: 0, max: 0, handle: (*Broker).handleDescribeProducers},
 		{key: 65, min: 0, max: 0, handle: (*Broker).handleDescribeTransactions},

@@ -366,3 +366,73 @@ func TestPipelinedTransactions(t *testing.T) {
 	}
 	w.wantRead("t", want...)
 }
+
+// Nothing that a client sends puts a transaction's marker into the coordinator's own log, which has none and could not be loaded.
+func TestCoordinatorsLogTakesNoMarkers(t *testing.T) {
+	dir := t.TempDir()
+	l := live(t, dir)
+	cl := l.client(t, kgo.MaxVersions(kversion.V3_9_0()))
+	defer cl.Close()
+	createTopic(t, cl, "t", 1)
+	w := &wire{t: t, cl: cl, id: "id"}
+	old := &wire{t: t, cl: l.client(t, kgo.MaxVersions(kversion.V2_8_0())), id: "id"}
+	defer old.cl.Close()
+	p := w.init(nil)
+	for _, topic := range []string{txn.Topic, "__consumer_offsets"} {
+		old.want("AddPartitionsToTxn of "+topic, old.add(p, topic), kerr.TopicAuthorizationFailed)
+	}
+	old.want("AddPartitionsToTxn", old.add(p, "t"), nil)
+	old.wantEnd(p, true, nil)
+	for topic, want := range map[string]*kerr.Error{txn.Topic: kerr.InvalidTopicException, "t": nil, "nope": kerr.UnknownTopicOrPartition} {
+		old.want("WriteTxnMarkers to "+topic, old.mark(l.Broker, p, topic, 0), want)
+	}
+	old.want("WriteTxnMarkers of nobody", old.mark(l.Broker, txn.Producer{ID: -1, Epoch: 0}, "t", 0), kerr.InvalidProducerEpoch)
+	l.end(t)
+
+	again := live(t, dir)
+	defer again.end(t)
+	waitFor(t, "all partitions of the coordinator", func() bool {
+		code, _ := awaitCoded(again.coordinating, again.txns.List)
+		return code == 0
+	})
+}
+
+// mark asks for an abort marker in partition 0, as the coordinator of b would.
+func (w *wire) mark(b *Broker, p txn.Producer, topic string, version int8) int16 {
+	w.t.Helper()
+	r, err := b.node.Replica(txn.Topic, b.txns.PartitionFor(w.id))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, epoch, _ := r.Leader()
+	req := kmsg.NewPtrWriteTxnMarkersRequest()
+	m := kmsg.NewWriteTxnMarkersRequestMarker()
+	m.ProducerID, m.ProducerEpoch, m.TransactionVersion, m.CoordinatorEpoch = p.ID, p.Epoch, version, epoch
+	m.Topics = []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: topic, Partitions: []int32{0}}}
+	req.Markers = append(req.Markers, m)
+	return ask[*kmsg.WriteTxnMarkersResponse](w, req).Markers[0].Topics[0].Partitions[0].ErrorCode
+}
+
+// A marker of version 2 is of the epoch after its transaction's. One of an open transaction's own epoch is late; one that ended
+// the last transaction may come again.
+func TestMarkersOfVersion2(t *testing.T) {
+	s := serve(t)
+	w := newWire(t, s, "id", kversion.Stable())
+	createTopic(t, w.cl, "t", 1)
+	p := w.init(nil)
+	w.wantProduced(p, 0, "t", "a", nil)
+	after := txn.Producer{ID: p.ID, Epoch: p.Epoch + 1}
+	w.want("the own epoch", w.mark(s.Broker, p, "t", 2), kerr.InvalidProducerEpoch)
+	w.want("the next epoch", w.mark(s.Broker, after, "t", 2), nil)
+	w.want("again", w.mark(s.Broker, after, "t", 2), nil)
+	w.want("an epoch of before", w.mark(s.Broker, p, "t", 2), kerr.InvalidProducerEpoch)
+	w.wantEnd(p, false, nil)
+	w.wantRead("t")
+
+	// Before version 2 the own epoch is the right one, as of an admin that ends what hangs.
+	w.wantProduced(after, 0, "t", "b", nil)
+	w.want("version 2", w.mark(s.Broker, after, "t", 2), kerr.InvalidProducerEpoch)
+	w.want("version 0", w.mark(s.Broker, after, "t", 0), nil)
+	w.wantEnd(after, false, nil)
+	w.wantRead("t")
+}
