@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,6 +68,23 @@ func expandKey(sample []byte, text string) ([]byte, error) {
 		value = []byte(quote(text))
 	}
 	return object([]member{{shape[0].name, value}}), nil
+}
+
+// shownKeys are the keys that an answer shows as this text, whatever the topic's other keys look like: plain text and a JSON string are both
+// shown with quotes, and what is neither text nor JSON as {"base64": "..."}. Text without quotes may be a JSON string as well, and
+// JSON may stand there without blanks.
+func shownKeys(text string) [][]byte {
+	written := strings.TrimSpace(text)
+	var content string
+	if strings.HasPrefix(written, `"`) && json.Unmarshal([]byte(written), &content) == nil {
+		return [][]byte{[]byte(content), []byte(quote(content))}
+	}
+	if only, ok := members([]byte(written)); ok && len(only) == 1 && only[0].name == "base64" && json.Unmarshal(only[0].value, &content) == nil {
+		if raw, err := base64.StdEncoding.DecodeString(content); err == nil {
+			return [][]byte{raw}
+		}
+	}
+	return [][]byte{[]byte(quote(text)), compact([]byte(written))}
 }
 
 // payloadOf finds the key itself inside the converter's {"schema":...,"payload":...}.

@@ -13,21 +13,26 @@ import (
 	"github.com/rowtrail/rowtrail/snapshot"
 )
 
-// resolveKey turns what a person writes into the bytes of a key of the topic: JSON is put into the order and form that the
-// topic's keys have, and a bare value stands for a key of one column. A topic whose keys are no JSON objects takes text
-// as it is. When no row has that key, its values are taken for the source's text (2026-01-02, 12.50), which the topic's table
-// versions tell how to write.
+// resolveKey turns what a person writes into the bytes of a key of the topic. A record's key that is exactly what was written
+// comes first. Then JSON is put into the order and form that the topic's keys have, and a bare value stands for a key of one
+// column; then text is taken for what an answer shows of a key that is no object. When no row has any of these keys, the values
+// are taken for the source's text (2026-01-02, 12.50), which the topic's table versions tell how to write.
 func (s *Server) resolveKey(ctx context.Context, topic, text string) ([]byte, error) {
 	sample, _, err := s.opts.Views.AnyKey(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
 	key, wrong := expandKey(sample, text)
+	candidates := [][]byte{[]byte(text)}
 	if wrong == nil {
-		if _, found, err := s.opts.Views.Latest(ctx, topic, key, snapshot.At{Now: true}); err != nil || found {
-			return key, err
+		candidates = append(candidates, key)
+	}
+	for _, candidate := range append(candidates, shownKeys(text)...) {
+		if _, found, err := s.opts.Views.Latest(ctx, topic, candidate, snapshot.At{Now: true}); err != nil || found {
+			return candidate, err
 		}
-	} else if !errors.Is(wrong, errKeyColumns) {
+	}
+	if wrong != nil && !errors.Is(wrong, errKeyColumns) {
 		return nil, wrong
 	}
 	versions, prefix, err := s.versions(ctx, topic)

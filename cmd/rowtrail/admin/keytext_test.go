@@ -81,3 +81,34 @@ func TestKeyAsTheSourceWritesIt(t *testing.T) {
 		}
 	}
 }
+
+// TestKeysThatAreNoObjects: each is found as it stands in the record and as an answer shows it, whatever other keys the topic has.
+func TestKeysThatAreNoObjects(t *testing.T) {
+	keys := []string{"tea", `"tea"`, `"milk"`, "green tea/1", "42", `"42"`, "..", "a\"b", "\xff\x01", `{"id":7}`, `{"code":"x"}`, `{not JSON`}
+	only := map[string]string{ // what is written, and the record's key that it finds
+		"tea": "tea", `"tea"`: `"tea"`, `"milk"`: `"milk"`, "milk": `"milk"`, "green tea/1": "green tea/1", `"green tea/1"`: "green tea/1",
+		"42": "42", `"42"`: `"42"`, "..": "..", `a"b`: `a"b`, `"a\"b"`: `a"b`, `{"base64":"/wE="}`: "\xff\x01", `{"id":7}`: `{"id":7}`,
+		`{ "id": 7 }`: `{"id":7}`, `{not JSON`: `{not JSON`, `"{not JSON"`: `{not JSON`,
+	}
+	for _, first := range keys { // the one that tells what the topic's keys look like
+		var rows []snapshot.Row
+		for i, key := range append([]string{first}, keys...) {
+			rows = append(rows, snapshot.Row{Topic: "shop.orders", Offset: int64(i), Key: []byte(key), Value: []byte(`{}`)})
+		}
+		base := serve(t, Options{Views: fakeViews{rows: rows}})
+		for written, key := range only {
+			path := strings.ReplaceAll(url.PathEscape(written), "..", "%2E%2E")
+			want := `"key":` + string(Text([]byte(key))) + `,`
+			if _, body := get(t, base+"/v1/state/shop.orders/"+path); !strings.Contains(body, want) || !strings.Contains(body, `"offset":`) {
+				t.Errorf("keys like %s: %s finds %s; want %s", first, written, body, want)
+			}
+		}
+	}
+	rows := []snapshot.Row{{Topic: "shop.orders", Key: []byte("tea"), Value: []byte(`{}`)}, {Topic: "shop.orders", Offset: 1, Key: []byte(`"tea"`), Value: []byte(`{}`)}}
+	base := serve(t, Options{Views: fakeViews{rows: rows}})
+	for written, offset := range map[string]string{"tea": `"offset":0`, `"tea"`: `"offset":1`} {
+		if _, body := get(t, base+"/v1/state/shop.orders/"+url.PathEscape(written)); !strings.Contains(body, offset) {
+			t.Errorf("%s finds %s; want %s", written, body, offset)
+		}
+	}
+}

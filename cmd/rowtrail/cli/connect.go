@@ -125,16 +125,24 @@ func (a *app) administer(ctx context.Context, ask func(ctx context.Context, adm 
 	return ask(ctx, adm)
 }
 
+// escapeSegment writes a part of a path. Dots alone would be taken for a folder.
+func escapeSegment(segment string) string {
+	if segment == "." || segment == ".." {
+		return strings.ReplaceAll(segment, ".", "%2E")
+	}
+	return url.PathEscape(segment)
+}
+
 // get asks the node over HTTP. The caller closes the body of the answer, which is 200.
 func (a *app) get(ctx context.Context, query url.Values, path ...string) (*http.Response, error) {
 	address, err := a.httpAddress()
 	if err != nil {
 		return nil, err
 	}
-	for i := range path {
-		path[i] = url.PathEscape(path[i])
+	target := "http://" + address + "/v1"
+	for _, segment := range path {
+		target += "/" + escapeSegment(segment)
 	}
-	target := "http://" + address + "/v1/" + strings.Join(path, "/")
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}

@@ -47,10 +47,12 @@ func (a *app) stateCommand() *cobra.Command {
 		Use:   "state TOPIC [KEY]",
 		Short: "Print rows as they are now, or were at a point in the past",
 		Long: `Print the row with a key, or all rows of a topic, as of now or of a point in the past. KEY is the row's key as JSON, or a
-bare value when the key has one column. A row that did not exist then, or was deleted, is not found (exit code 3). Where
+bare value when the key has one column; a key that is plain text is written without quotes or as an answer shows it. A row
+that did not exist then, or was deleted, is not found (exit code 3). Where
 compaction has taken what a point in the past needs, the answer is an error that names the offset from which on the past is whole.`,
 		Example: `  rowtrail state shop.public.orders 42
   rowtrail state shop.public.orders '{"id":42}' --at 2026-01-31T12:00:00Z
+  rowtrail state prices 'green tea'
   rowtrail state shop.public.orders --at=-5m --output json
   rowtrail state shop.public.orders 42 --at 0/16B3748`,
 		Args: args("TOPIC", "[KEY]"),
@@ -71,10 +73,11 @@ func (a *app) historyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history TOPIC KEY",
 		Short: "Print every version of a row, oldest first",
-		Long: `Print every version of the row with a key, oldest first. KEY is the row's key as JSON, or a bare value when the key has one column.
-Versions that compaction has taken are left out, and a note says before which offset that may be so.`,
+		Long: `Print every version of the row with a key, oldest first. KEY is the row's key as JSON, or a bare value when the key has
+one column; a key that is plain text is written without quotes or as an answer shows it. Versions that compaction has taken are left out, and a note says before which offset that may be so.`,
 		Example: `  rowtrail history shop.public.orders 42
-  rowtrail history shop.public.prices '{"product":7,"currency":"EUR"}' --output json`,
+  rowtrail history shop.public.prices '{"product":7,"currency":"EUR"}' --output json
+  rowtrail history prices 'green tea'`,
 		Args: args("TOPIC", "KEY"),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return a.rows(cmd, &f, false, append([]string{"history"}, given...))
