@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
 	"github.com/rowtrail/rowtrail/itest/audit"
+	"github.com/rowtrail/rowtrail/itest/pipeline"
 	"github.com/rowtrail/rowtrail/itest/process"
-	"github.com/rowtrail/rowtrail/itest/servers"
 	"github.com/rowtrail/rowtrail/itest/shop"
 )
 
 const (
-	prefix       = "shop"
 	workloadTime = 15 * time.Second
 	workloadRate = 400
 	drainTimeout = 60 * time.Second
@@ -25,14 +25,11 @@ const (
 )
 
 type demo struct {
-	start          time.Time
-	keep           bool
-	source, target *servers.Postgres
-	sourceDSN      string
-	targetDSN      string
-	node           *process.Rowtrail
-	dir            string
-	verdict        string
+	pipeline.Pipeline
+	start   time.Time
+	keep    bool
+	dir     string // of the binary, where it is built
+	verdict string
 }
 
 func (d *demo) say(format string, args ...any) {
@@ -40,14 +37,7 @@ func (d *demo) say(format string, args ...any) {
 }
 
 func (d *demo) close() {
-	if d.node != nil {
-		d.node.Kill()
-	}
-	for _, p := range []*servers.Postgres{d.source, d.target} {
-		if p != nil {
-			p.Close()
-		}
-	}
+	d.Close()
 	if d.dir != "" {
 		os.RemoveAll(d.dir)
 	}
@@ -60,7 +50,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.initialLoad(ctx); err != nil {
 		return err
 	}
-	source, err := pgx.Connect(ctx, d.sourceDSN)
+	source, err := pgx.Connect(ctx, d.SourceDSN)
 	if err != nil {
 		return err
 	}
@@ -72,7 +62,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	target, err := pgx.Connect(ctx, d.targetDSN)
+	target, err := pgx.Connect(ctx, d.TargetDSN)
 	if err != nil {
 		return err
 	}
@@ -89,63 +79,34 @@ func (d *demo) run(ctx context.Context) error {
 	if d.keep {
 		return d.stay(ctx)
 	}
-	return d.node.Stop()
+	return d.Node.Stop()
 }
 
 func (d *demo) setUp(ctx context.Context) (err error) {
-	d.say("bringing up two Postgres servers")
-	logf := func(format string, args ...any) {
-		d.say("%s", strings.TrimPrefix(fmt.Sprintf(format, args...), "itest: "))
-	}
-	if d.source, err = servers.StartPostgres(ctx, servers.Options{Logf: logf}); err != nil {
-		return err
-	}
-	if d.target, err = servers.StartPostgres(ctx, servers.Options{Logf: logf}); err != nil {
-		return err
-	}
-	if d.sourceDSN, err = d.source.CreateDatabase(ctx, "shop"); err != nil {
-		return err
-	}
-	if d.targetDSN, err = d.target.CreateDatabase(ctx, "warehouse"); err != nil {
-		return err
-	}
-	size := shop.Demo()
-	d.say("loading a shop of %d rows into the source", size.Rows())
-	conn, err := pgx.Connect(ctx, d.sourceDSN)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	if err := shop.Load(ctx, conn, size); err != nil {
-		return err
-	}
-	if d.dir, err = os.MkdirTemp("", "rowtrail-demo-"); err != nil {
+	if d.dir, err = os.MkdirTemp("", "rowtrail-bin-"); err != nil {
 		return err
 	}
 	binary, err := findBinary(d.dir)
 	if err != nil {
 		return err
 	}
-	d.node, err = process.New(binary, d.dir, process.Config{
-		Connectors: []process.Connector{{Name: "shop", Config: map[string]string{
-			"database.dsn": d.sourceDSN, "topic.prefix": prefix, "table.include.list": `public\..*`,
-		}}},
-		Sinks: []process.Sink{{Name: "warehouse", Topics: []string{prefix + ".public.*"}, Config: map[string]string{"dsn": d.targetDSN}}},
-	})
-	if err != nil {
+	logf := func(format string, args ...any) {
+		d.say("%s", strings.TrimPrefix(fmt.Sprintf(format, args...), "itest: "))
+	}
+	if err := d.SetUp(ctx, pipeline.Options{Binary: binary, Size: shop.Demo(), Logf: logf}); err != nil {
 		return err
 	}
-	if out, err := d.node.CLI(ctx, "check", "--connect"); err != nil {
+	if out, err := d.Node.CLI(ctx, "check", "--connect"); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	d.say("rowtrail check --connect: ok")
-	if err := d.node.Start(); err != nil {
+	if err := d.Node.Start(); err != nil {
 		return err
 	}
-	if err := d.node.WaitReady(ctx); err != nil {
+	if err := d.Node.WaitReady(ctx); err != nil {
 		return err
 	}
-	d.say("rowtrail serves Kafka on %s and HTTP on %s", d.node.Kafka, d.node.HTTP)
+	d.say("rowtrail serves Kafka on %s and HTTP on %s", d.Node.Kafka, d.Node.HTTP)
 	return nil
 }
 
@@ -173,7 +134,7 @@ func (d *demo) initialLoad(ctx context.Context) error {
 	last := ""
 	for {
 		var status []connectorStatus
-		if err := d.node.JSON(ctx, "/v1/connectors", &status); err != nil {
+		if err := d.Node.JSON(ctx, "/v1/connectors", &status); err != nil {
 			return err
 		}
 		if len(status) == 1 {
@@ -190,9 +151,9 @@ func (d *demo) initialLoad(ctx context.Context) error {
 			}
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("wait for the initial load: %+v; last lines of rowtrail:\n%s", status, d.node.Tail(10))
+			return fmt.Errorf("wait for the initial load: %+v; last lines of rowtrail:\n%s", status, d.Node.Tail(10))
 		}
-		if err := wait(ctx, 200*time.Millisecond); err != nil {
+		if err := pipeline.Wait(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -201,7 +162,7 @@ func (d *demo) initialLoad(ctx context.Context) error {
 // live runs the workload, kills rowtrail twice under it and changes one order step by step. It returns a moment between
 // two of that order's changes.
 func (d *demo) live(ctx context.Context, source *pgx.Conn) (past time.Time, err error) {
-	work := &shop.Workload{DSN: d.sourceDSN, Size: shop.Demo(), Sessions: 4, Rate: workloadRate, Seed: 1}
+	work := &shop.Workload{DSN: d.SourceDSN, Size: shop.Demo(), Sessions: 4, Rate: workloadRate, Seed: 1}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	timed, stop := context.WithTimeout(ctx, workloadTime)
@@ -210,7 +171,7 @@ func (d *demo) live(ctx context.Context, source *pgx.Conn) (past time.Time, err 
 	d.say("a live workload of inserts, updates, deletes and key changes begins")
 	go func() { done <- work.Run(timed, 0) }()
 	step := func(after time.Duration, sql string) error {
-		if err := wait(ctx, after); err != nil {
+		if err := pipeline.Wait(ctx, after); err != nil {
 			return err
 		}
 		_, err := source.Exec(ctx, sql, theOrder)
@@ -242,20 +203,20 @@ func (d *demo) live(ctx context.Context, source *pgx.Conn) (past time.Time, err 
 }
 
 func (d *demo) kill(ctx context.Context, after time.Duration, work *shop.Workload) error {
-	if err := wait(ctx, after); err != nil {
+	if err := pipeline.Wait(ctx, after); err != nil {
 		return err
 	}
-	if err := d.node.Kill(); err != nil {
+	if err := d.Node.Kill(); err != nil {
 		return err
 	}
 	d.say("rowtrail killed with SIGKILL after %d transactions; the workload goes on", work.Committed())
-	if err := wait(ctx, 500*time.Millisecond); err != nil {
+	if err := pipeline.Wait(ctx, 500*time.Millisecond); err != nil {
 		return err
 	}
-	if err := d.node.Start(); err != nil {
+	if err := d.Node.Start(); err != nil {
 		return err
 	}
-	if err := d.node.WaitReady(ctx); err != nil {
+	if err := d.Node.WaitReady(ctx); err != nil {
 		return err
 	}
 	d.say("rowtrail is back")
@@ -263,32 +224,27 @@ func (d *demo) kill(ctx context.Context, after time.Duration, work *shop.Workloa
 }
 
 func (d *demo) drain(ctx context.Context, source, target *pgx.Conn) error {
-	deadline := time.Now().Add(drainTimeout)
-	for {
-		different, err := shop.Compare(ctx, source, target, shop.Tables())
-		if err == nil && len(different) == 0 {
-			d.say("the target has caught up")
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("wait for the target: %v %w; last lines of rowtrail:\n%s", different, err, d.node.Tail(10))
-		}
-		if err := wait(ctx, 500*time.Millisecond); err != nil {
-			return err
-		}
+	different, err := pipeline.AwaitEqual(ctx, source, target, drainTimeout)
+	if err == nil && len(different) > 0 {
+		err = fmt.Errorf("it differs after %s: %+v", drainTimeout, different)
 	}
+	if err != nil {
+		return fmt.Errorf("wait for the target: %w; last lines of rowtrail:\n%s", err, d.Node.Tail(10))
+	}
+	d.say("the target has caught up")
+	return nil
 }
 
 // lookBack prints one row's state now and in the past, and its history, through the CLI.
 func (d *demo) lookBack(ctx context.Context, past time.Time) error {
 	key := fmt.Sprint(theOrder)
 	for _, args := range [][]string{
-		{"state", prefix + ".public.orders", key},
-		{"state", prefix + ".public.orders", key, "--at", past.UTC().Format(time.RFC3339Nano)},
-		{"history", prefix + ".public.orders", key},
+		{"state", pipeline.Prefix + ".public.orders", key},
+		{"state", pipeline.Prefix + ".public.orders", key, "--at", past.UTC().Format(time.RFC3339Nano)},
+		{"history", pipeline.Prefix + ".public.orders", key},
 	} {
 		d.say("$ rowtrail %s", strings.Join(args, " "))
-		out, err := d.node.CLI(ctx, args...)
+		out, err := d.Node.CLI(ctx, args...)
 		if err != nil {
 			return err
 		}
@@ -298,36 +254,18 @@ func (d *demo) lookBack(ctx context.Context, past time.Time) error {
 }
 
 func (d *demo) judge(ctx context.Context, source, target *pgx.Conn) error {
-	want := map[string]bool{}
-	for _, table := range shop.Tables() {
-		want[table] = true
-	}
-	committed, err := audit.Source(ctx, source, want)
+	report, loaded, loadedTwice, err := d.Audit(ctx, source)
 	if err != nil {
 		return err
 	}
-	client, err := d.node.Client()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	trail, err := audit.Log(ctx, client, prefix)
-	if err != nil {
-		return err
-	}
-	report := audit.Compare(committed, trail)
 	different, err := shop.Compare(ctx, source, target, shop.Tables())
 	if err != nil {
 		return err
 	}
-	loaded := 0
-	for _, n := range trail.Loaded {
-		loaded += n
-	}
 	d.say("the log holds %d initial rows and %d changes of %d source transactions, read back with read_committed", loaded, report.Changes, report.Transactions)
 	var errs []error
-	if loaded != shop.Demo().Rows() || trail.LoadedTwice > 0 {
-		errs = append(errs, fmt.Errorf("initial load: %d rows in the log (%d twice), %d in the source", loaded, trail.LoadedTwice, shop.Demo().Rows()))
+	if loaded != shop.Demo().Rows() || loadedTwice > 0 {
+		errs = append(errs, fmt.Errorf("initial load: %d rows in the log (%d twice), %d in the source", loaded, loadedTwice, shop.Demo().Rows()))
 	}
 	if !report.OK() {
 		errs = append(errs, fmt.Errorf("the log differs from the source: %+v", *report))
@@ -357,16 +295,7 @@ Everything stays up until Ctrl-C. Look around:
   kcat       kcat -C -b %[7]s -t %[5]s.public.orders -o -5 -e
   metrics    curl http://%[8]s/metrics
 %[9]s
-`, d.sourceDSN, d.targetDSN, d.node.Binary, d.node.ConfigFile(), prefix, theOrder, d.node.Kafka, d.node.HTTP, d.verdict)
+`, d.SourceDSN, d.TargetDSN, d.Node.Binary, d.Node.ConfigFile(), pipeline.Prefix, theOrder, d.Node.Kafka, d.Node.HTTP, d.verdict)
 	<-ctx.Done()
-	return d.node.Stop()
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
+	return d.Node.Stop()
 }

@@ -16,13 +16,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/rowtrail/rowtrail/itest/audit"
-	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/itest/pipeline"
 	"github.com/rowtrail/rowtrail/itest/servers"
 	"github.com/rowtrail/rowtrail/itest/shop"
 )
 
 const (
-	prefix       = "shop"
 	drainTimeout = 3 * time.Minute
 	loadKills    = 3
 )
@@ -50,6 +49,12 @@ type Result struct {
 	LoadTwice int
 }
 
+func (r *Result) String() string {
+	return fmt.Sprintf("transactions=%d changes=%d kills=%d lost=%d duplicated=%d torn=%d disordered=%d different_tables=%d",
+		r.Audit.Transactions, r.Audit.Changes, r.Kills, r.Audit.Lost, r.Audit.Duplicated+r.Audit.Unexpected, r.Audit.Torn,
+		r.Audit.Disordered, len(r.Different))
+}
+
 // Err is nil when nothing was lost, doubled, torn or different.
 func (r *Result) Err() error {
 	var errs []error
@@ -67,27 +72,26 @@ func (r *Result) Err() error {
 
 type run struct {
 	Plan
-	rng            *rand.Rand
-	source, target *servers.Postgres
-	node           *process.Rowtrail
-	sourceDSN      string
-	targetDSN      string
-	nodeLock       sync.Mutex
-	kills          int
+	pipeline.Pipeline
+	rng      *rand.Rand
+	nodeLock sync.Mutex
+	kills    int
 }
 
 // Run executes a plan.
 func Run(ctx context.Context, plan Plan) (*Result, error) {
 	r := &run{Plan: plan, rng: rand.New(rand.NewPCG(plan.Seed, 1))}
 	r.Logf("itest: soak seed %d: %d transactions, %d kills in %s", plan.Seed, plan.Transactions, plan.Kills, plan.Duration)
-	defer r.close()
-	if err := r.setUp(ctx); err != nil {
+	defer r.Close()
+	if err := r.SetUp(ctx, pipeline.Options{
+		Binary: r.Binary, Size: r.Size, Partitions: r.Partitions, Target: map[string]string{"wal_level": "replica"}, Logf: r.Logf,
+	}); err != nil {
 		return nil, err
 	}
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.withConn(ctx, r.sourceDSN, func(c *pgx.Conn) error { return audit.Watch(ctx, c) }); err != nil {
+	if err := pipeline.WithConn(ctx, r.SourceDSN, func(c *pgx.Conn) error { return audit.Watch(ctx, c) }); err != nil {
 		return nil, err
 	}
 	if err := r.storm(ctx); err != nil {
@@ -96,72 +100,28 @@ func Run(ctx context.Context, plan Plan) (*Result, error) {
 	return r.judge(ctx)
 }
 
-func (r *run) close() {
-	if r.node != nil {
-		r.node.Kill()
-	}
-	for _, p := range []*servers.Postgres{r.source, r.target} {
-		if p != nil {
-			p.Close()
-		}
-	}
-	if r.node != nil {
-		os.RemoveAll(r.node.Dir)
-	}
-}
-
-func (r *run) setUp(ctx context.Context) (err error) {
-	if r.source, err = servers.StartPostgres(ctx, servers.Options{Logf: r.Logf}); err != nil {
-		return err
-	}
-	if r.target, err = servers.StartPostgres(ctx, servers.Options{Logf: r.Logf, Settings: map[string]string{"wal_level": "replica"}}); err != nil {
-		return err
-	}
-	if r.sourceDSN, err = r.source.CreateDatabase(ctx, "shop"); err != nil {
-		return err
-	}
-	if r.targetDSN, err = r.target.CreateDatabase(ctx, "warehouse"); err != nil {
-		return err
-	}
-	if err := r.withConn(ctx, r.sourceDSN, func(c *pgx.Conn) error { return shop.Load(ctx, c, r.Size) }); err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "rowtrail-soak-")
-	if err != nil {
-		return err
-	}
-	r.node, err = process.New(r.Binary, dir, process.Config{
-		Connectors: []process.Connector{{Name: "shop", Config: map[string]string{
-			"database.dsn": r.sourceDSN, "topic.prefix": prefix, "table.include.list": `public\..*`,
-			"topic.creation.default.partitions": fmt.Sprint(r.Partitions),
-		}}},
-		Sinks: []process.Sink{{Name: "warehouse", Topics: []string{prefix + ".public.*"}, Config: map[string]string{"dsn": r.targetDSN}}},
-	})
-	return err
-}
-
 // load lets the initial load run, killing it on the way.
 func (r *run) load(ctx context.Context) error {
 	for range loadKills {
-		if err := r.node.Start(); err != nil {
+		if err := r.Node.Start(); err != nil {
 			return err
 		}
-		wait(ctx, time.Duration(100+r.rng.IntN(700))*time.Millisecond)
-		if err := r.node.Kill(); err != nil {
+		pipeline.Wait(ctx, time.Duration(100+r.rng.IntN(700))*time.Millisecond)
+		if err := r.Node.Kill(); err != nil {
 			return err
 		}
 		r.kills++
 	}
-	if err := r.node.Start(); err != nil {
+	if err := r.Node.Start(); err != nil {
 		return err
 	}
-	if err := r.node.WaitReady(ctx); err != nil {
+	if err := r.Node.WaitReady(ctx); err != nil {
 		return err
 	}
 	deadline := time.Now().Add(drainTimeout)
 	for {
 		var status []struct{ Name, State, Error string }
-		if err := r.node.JSON(ctx, "/v1/connectors", &status); err != nil {
+		if err := r.Node.JSON(ctx, "/v1/connectors", &status); err != nil {
 			return err
 		}
 		if len(status) == 1 && status[0].State == "streaming" {
@@ -169,9 +129,9 @@ func (r *run) load(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("wait for the initial load: %+v; last lines:\n%s", status, r.node.Tail(10))
+			return fmt.Errorf("wait for the initial load: %+v; last lines:\n%s", status, r.Node.Tail(10))
 		}
-		if err := wait(ctx, 100*time.Millisecond); err != nil {
+		if err := pipeline.Wait(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -182,7 +142,7 @@ func (r *run) storm(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	work := &shop.Workload{
-		DSN: r.sourceDSN, Size: r.Size, Sessions: 4, Seed: r.Seed,
+		DSN: r.SourceDSN, Size: r.Size, Sessions: 4, Seed: r.Seed,
 		Rate: int(float64(r.Transactions) / r.Duration.Seconds() * 1.25),
 	}
 	done := make(chan error, 1)
@@ -200,7 +160,7 @@ func (r *run) storm(ctx context.Context) error {
 			defer others.Done()
 			start := time.Now()
 			for _, at := range moments {
-				if wait(ctx, time.Until(start.Add(at))) != nil {
+				if pipeline.Wait(ctx, time.Until(start.Add(at))) != nil {
 					return
 				}
 				if err := fault(); err != nil {
@@ -211,8 +171,8 @@ func (r *run) storm(ctx context.Context) error {
 		}()
 	}
 	faults("kill rowtrail", r.Kills-loadKills, r.killNode)
-	faults("restart source", r.SourceRestarts, func() error { return r.source.Restart(ctx, r.shutdown()) })
-	faults("restart target", r.TargetRestarts, func() error { return r.target.Restart(ctx, r.shutdown()) })
+	faults("restart source", r.SourceRestarts, func() error { return r.Source.Restart(ctx, r.shutdown()) })
+	faults("restart target", r.TargetRestarts, func() error { return r.Target.Restart(ctx, r.shutdown()) })
 	progress := time.NewTicker(10 * time.Second)
 	defer progress.Stop()
 	finished := make(chan struct{})
@@ -253,90 +213,44 @@ func (r *run) killCount() int {
 func (r *run) killNode() error {
 	r.nodeLock.Lock()
 	defer r.nodeLock.Unlock()
-	if err := r.node.Kill(); err != nil {
+	if err := r.Node.Kill(); err != nil {
 		return err
 	}
 	r.kills++
-	return r.node.Start()
+	return r.Node.Start()
 }
 
 // judge waits until the target has what the source has, then compares everything.
 func (r *run) judge(ctx context.Context) (*Result, error) {
-	if err := r.node.WaitReady(ctx); err != nil {
+	if err := r.Node.WaitReady(ctx); err != nil {
 		return nil, err
 	}
-	source, err := pgx.Connect(ctx, r.sourceDSN)
+	source, err := pgx.Connect(ctx, r.SourceDSN)
 	if err != nil {
 		return nil, err
 	}
 	defer source.Close(ctx)
-	target, err := pgx.Connect(ctx, r.targetDSN)
+	target, err := pgx.Connect(ctx, r.TargetDSN)
 	if err != nil {
 		return nil, err
 	}
 	defer target.Close(ctx)
 	result := &Result{Kills: r.kills}
-	deadline := time.Now().Add(drainTimeout)
-	for {
-		result.Different, err = shop.Compare(ctx, source, target, shop.Tables())
-		if err == nil && len(result.Different) == 0 || time.Now().After(deadline) {
-			break
-		}
-		if err := wait(ctx, 500*time.Millisecond); err != nil {
-			return nil, err
-		}
-	}
+	result.Different, err = pipeline.AwaitEqual(ctx, source, target, drainTimeout)
 	if err != nil {
-		return nil, fmt.Errorf("%w; last lines of rowtrail:\n%s", err, r.node.Tail(20))
+		return nil, fmt.Errorf("%w; last lines of rowtrail:\n%s", err, r.Node.Tail(20))
 	}
-	want := map[string]bool{}
-	for _, table := range shop.Tables() {
-		want[table] = true
-	}
-	committed, err := audit.Source(ctx, source, want)
-	if err != nil {
+	if result.Audit, result.Loaded, result.LoadTwice, err = r.Pipeline.Audit(ctx, source); err != nil {
 		return nil, err
 	}
-	client, err := r.node.Client()
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	trail, err := audit.Log(ctx, client, prefix)
-	if err != nil {
-		return nil, err
-	}
-	result.Audit = audit.Compare(committed, trail)
-	for _, n := range trail.Loaded {
-		result.Loaded += n
-	}
-	result.LoadTwice = trail.LoadedTwice
 	if result.Loaded != r.Size.Rows() {
 		return nil, fmt.Errorf("initial load: %d rows in the log, %d in the source", result.Loaded, r.Size.Rows())
 	}
 	if err := result.Err(); err != nil {
 		if keep, dirErr := os.MkdirTemp("", "rowtrail-soak-failed-"); dirErr == nil {
-			os.Rename(r.node.LogFile(), keep+"/rowtrail.log")
+			os.Rename(r.Node.LogFile(), keep+"/rowtrail.log")
 			r.Logf("itest: log of the failed run kept in %s", keep)
 		}
 	}
 	return result, nil
-}
-
-func (r *run) withConn(ctx context.Context, dsn string, f func(*pgx.Conn) error) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	return f(conn)
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
