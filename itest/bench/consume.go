@@ -48,20 +48,20 @@ func fill(ctx context.Context, address, topic string, c brokerCase) error {
 func readAll(ctx context.Context, address, topic string, c brokerCase) (perSecond float64, err error) {
 	var read atomic.Int64
 	start := time.Now()
-	if err := readOnce(ctx, address, topic, c, 0, &read); err != nil {
+	if err := readOnce(ctx, address, topic, c, &read); err != nil {
 		return 0, err
 	}
 	return float64(read.Load()) / time.Since(start).Seconds(), nil
 }
 
 // readOnce reads what fill stored from the start and counts payload bytes. rate bounds bytes per second; 0: none.
-func readOnce(ctx context.Context, address, topic string, c brokerCase, rate float64, read *atomic.Int64) error {
+func readOnce(ctx context.Context, address, topic string, c brokerCase, read *atomic.Int64) error {
 	client, err := dial(address, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	start, mine := time.Now(), 0
+	mine := 0
 	for mine < storedBytes/c.size*c.size {
 		fetches := client.PollRecords(ctx, 100_000)
 		if err := errors.Join(fetches.Err(), ctx.Err()); err != nil {
@@ -70,9 +70,6 @@ func readOnce(ctx context.Context, address, topic string, c brokerCase, rate flo
 		n := fetches.NumRecords() * c.size
 		mine += n
 		read.Add(int64(n))
-		if rate > 0 {
-			time.Sleep(time.Until(start.Add(time.Duration(float64(mine) / rate * float64(time.Second)))))
-		}
 	}
 	return nil
 }

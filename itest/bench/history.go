@@ -11,12 +11,9 @@ import (
 	"github.com/rowtrail/rowtrail/itest/process"
 )
 
-const (
-	// historyRate is how fast history is read, in bytes per second, so that the reader leaves the producer a core to run on.
-	historyRate = 64 << 20
-	// historyFloor is what is left of a producer's rate, or of its bytes per CPU second, with a reader of history beside it.
-	historyFloor = 0.9
-)
+// historyFloor is what is left of a producer's rate, or of its bytes per CPU second, with a reader of history beside it that reads as
+// fast as the node lets it.
+const historyFloor = 0.9
 
 // history tells what a reader of history costs a producer. Where every core is busy a producer is slowed by whatever runs,
 // the client that reads included; so it is the node's CPU time per produced byte that is compared, without what serving the
@@ -58,7 +55,7 @@ func history(ctx context.Context, cfg config) ([]line, error) {
 		done := make(chan error, 1)
 		go func() {
 			for {
-				if err := readOnce(stop, node.Kafka, "history", c, historyRate, &bytes); err != nil {
+				if err := readOnce(stop, node.Kafka, "history", c, &bytes); err != nil {
 					if stop.Err() != nil {
 						err = nil
 					}

@@ -132,6 +132,7 @@ func (b *Broker) append(ctx context.Context, p *production, r *request, t *clust
 		p.refuse(sp, err)
 		return
 	}
+	b.pacer.Produced(len(batch))
 	replica.Append(ctx, batch, req.Acks, func(res cluster.AppendResult) {
 		guard.Leave()
 		if res.Err != nil {

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -17,6 +18,8 @@ const (
 	maxFetchWait = time.Minute
 	// minFetchReserve is what a Fetch waits for when the bytes for fetched records are used up.
 	minFetchReserve = 64 << 10 // bytes
+	// historyBytes is how far from a partition's end history begins. Readers nearer to it are not slowed for producers.
+	historyBytes = 16 << 20
 )
 
 // fetchPart is one partition of a Fetch.
@@ -68,6 +71,11 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 	catalogChanged := b.node.CatalogChanged()
 	f.open(req, resp)
 	defer func() { b.hintFetch(req.Version, resp) }()
+	if b.pacer.Due() > 0 && slices.ContainsFunc(f.parts, f.ofHistory) { // nothing is held meanwhile
+		if err := b.pacer.Wait(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := f.readAll(ctx); err != nil {
 		return nil, err
 	}
@@ -257,6 +265,9 @@ func (f *fetch) read(ctx context.Context, p *fetchPart) error {
 		p.seen = min(p.seen, p.req.FetchOffset) // whatever the marks say by now, nothing beyond it was seen
 		return nil
 	}
+	if f.ofHistory(*p) {
+		f.b.pacer.Read(len(res.Batches))
+	}
 	p.resp.RecordBatches = res.Batches
 	f.found += len(res.Batches)
 	f.left -= len(res.Batches)
@@ -282,6 +293,16 @@ func (f *fetch) reserve(ctx context.Context, want int64) (int64, error) {
 	}
 	want = min(want, minFetchReserve)
 	return want, f.budget.acquire(ctx, want)
+}
+
+// ofHistory tells that a partition is read far from its end, by estimate.
+func (f *fetch) ofHistory(p fetchPart) bool {
+	if p.log == nil {
+		return false
+	}
+	m := p.log.Marks()
+	left, all := readable(m, f.iso)-p.req.FetchOffset, m.End-m.LogStart
+	return left > 0 && all > 0 && float64(left)/float64(all)*float64(p.log.Bytes()) > historyBytes
 }
 
 func (f *fetch) giveBack(n int64) {

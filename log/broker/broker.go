@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log/broker/pace"
 	"github.com/rowtrail/rowtrail/log/broker/quiet"
 	"github.com/rowtrail/rowtrail/log/broker/quota"
 	"github.com/rowtrail/rowtrail/log/broker/sasl"
@@ -29,6 +30,8 @@ type Options struct {
 	Logger         *slog.Logger
 	Rack           string // reported in Metadata; "" for none
 	DataDir        string // reported by DescribeLogDirs
+	// CPU returns the machine's CPU time so far, how much of it was spent and all. Default pace.CPU.
+	CPU func() (busy, all float64)
 	// DiskSpace returns total and usable bytes of the data directory's file system; nil: not reported.
 	DiskSpace func() (total, usable int64)
 
@@ -58,6 +61,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.CPU == nil {
+		o.CPU = pace.CPU
 	}
 	o.AdvertisedHost = cmp.Or(o.AdvertisedHost, "localhost")
 	orDefault(&o.AdvertisedPort, 9092)
@@ -93,6 +99,7 @@ type Broker struct {
 	external, internal *listenerLimits
 	directory          *sasl.Directory // nil: nobody logs in
 	quotas             *quota.Buckets
+	pacer              *pace.Pacer // of reads of history
 	tallies            tallies
 	buffers            sync.Pool    // *[]byte, for responses
 	readers            *record.Pool // for compressed records
@@ -126,6 +133,7 @@ func New(opts Options) (*Broker, error) {
 			max(opts.FetchBytes, hostShare*minFetchReserve)),
 		internal:     newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes)), internalFetchBytes),
 		quotas:       quota.New(),
+		pacer:        pace.New(time.Now, opts.CPU),
 		listeners:    map[net.Listener]struct{}{},
 		conns:        map[*conn]struct{}{},
 		readers:      record.NewPool(maxUnpacking, maxUnpackedBytes),

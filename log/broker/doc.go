@@ -10,7 +10,8 @@
 // Files: apis.go, groupapis.go, txnapis.go and securityapis.go are the tables of what is served, api_<key>_<name>.go holds one
 // API each (33 is beside 44). listener.go, conn.go, frame.go and responses.go carry connections; pipe.go
 // is the in-process network; topicconfig.go names every topic property; coordinators.go joins the group
-// and transaction coordinators, which are packages of their own, to partitions.
+// and transaction coordinators, which are packages of their own, to partitions. Package pace holds readers of history back while
+// producers need the cores.
 //
 // The package enforces invariant 1 (acks=all is answered from the partition's commit callback alone, and
 // refused where min.insync.replicas cannot be met), invariant 5 (read_committed ends at the last stable
