@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 	"github.com/rowtrail/rowtrail/log/record"
 )
@@ -126,7 +127,7 @@ func (b *Broker) append(ctx context.Context, p *production, r *request, t *clust
 	}
 	var guard *txn.Guard
 	if err == nil && h.Transactional() {
-		guard, err = b.enterProduce(req, h, joined, txn.TopicPartition{Topic: t.Name, Partition: sp.Partition})
+		guard, err = b.enterProduce(req, h, joined, journal.TopicPartition{Topic: t.Name, Partition: sp.Partition})
 	}
 	if err != nil {
 		p.refuse(sp, err)
@@ -155,7 +156,7 @@ func (b *Broker) joinProduce(req *kmsg.ProduceRequest) (code int16) {
 		return 0
 	}
 	e := entry{id: *req.TransactionID}
-	var list []txn.TopicPartition
+	var list []journal.TopicPartition
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		t, err := b.topic(rt.Topic, rt.TopicID, req.Version >= 13)
@@ -168,7 +169,7 @@ func (b *Broker) joinProduce(req *kmsg.ProduceRequest) (code int16) {
 			if _, _, elsewhere := b.leading(t, rp.Partition); err == nil && elsewhere == nil && h.Transactional() {
 				// A request is one producer's; a batch of another one does not get in.
 				e.producer = txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}
-				list = append(list, txn.TopicPartition{Topic: t.Name, Partition: rp.Partition})
+				list = append(list, journal.TopicPartition{Topic: t.Name, Partition: rp.Partition})
 			}
 		}
 	}
@@ -179,7 +180,7 @@ func (b *Broker) joinProduce(req *kmsg.ProduceRequest) (code int16) {
 }
 
 // enterProduce lets in a transactional batch. joined is what came of joining its transaction.
-func (b *Broker) enterProduce(req *kmsg.ProduceRequest, h record.Header, joined int16, tp txn.TopicPartition) (*txn.Guard, error) {
+func (b *Broker) enterProduce(req *kmsg.ProduceRequest, h record.Header, joined int16, tp journal.TopicPartition) (*txn.Guard, error) {
 	e := entry{deref(req.TransactionID), txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}}
 	guard, code := (*txn.Guard)(nil), joined
 	if code == 0 {

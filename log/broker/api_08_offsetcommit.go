@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/log/broker/group"
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
 // lastRetention is the last OffsetCommit version whose clients say how long their offsets are kept.
@@ -59,7 +60,7 @@ func (c *commitSlots) add(topic string, id [16]byte, byID bool, partition int32,
 		return
 	}
 	c.offsets = append(c.offsets, group.Offset{
-		TopicPartition: group.TopicPartition{Topic: t.Name, Partition: partition}, Committed: o})
+		TopicPartition: journal.TopicPartition{Topic: t.Name, Partition: partition}, Committed: o})
 	c.codes = append(c.codes, code)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/log/broker/group"
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
 // handleOffsetFetch reads groups' offsets. All versions are answered through the form that names several groups.
@@ -69,9 +70,9 @@ func (b *Broker) fetchOffsets(rg *kmsg.OffsetFetchRequestGroup, version int16, s
 	g := kmsg.NewOffsetFetchResponseGroup()
 	g.Group = rg.Group
 	byID := version >= 10
-	var list []group.TopicPartition // nil: all
+	var list []journal.TopicPartition // nil: all
 	if rg.Topics != nil {
-		list = []group.TopicPartition{}
+		list = []journal.TopicPartition{}
 	}
 	var named partitionOnce
 	for i := range rg.Topics {
@@ -90,7 +91,7 @@ func (b *Broker) fetchOffsets(rg *kmsg.OffsetFetchRequestGroup, version int16, s
 			name = t.Name
 		}
 		for _, p := range named.topic(name, rt.Partitions) {
-			list = append(list, group.TopicPartition{Topic: name, Partition: p})
+			list = append(list, journal.TopicPartition{Topic: name, Partition: p})
 		}
 	}
 	code, fetched := awaitCoded(b.coordinating, func(reply func(int16, []group.Fetched)) {

@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 )
 
@@ -42,7 +43,7 @@ func (b *Broker) handleAddPartitionsToTxn(_ context.Context, r *request) (kmsg.R
 func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, version int16) kmsg.AddPartitionsToTxnResponseTransaction {
 	st := kmsg.NewAddPartitionsToTxnResponseTransaction()
 	st.TransactionalID = rt.TransactionalID
-	var list []txn.TopicPartition
+	var list []journal.TopicPartition
 	var slots []*int16
 	refused := false
 	for i := range rt.Topics {
@@ -61,7 +62,7 @@ func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, ve
 				sp.ErrorCode, refused = kerr.TopicAuthorizationFailed.Code, true
 				continue
 			}
-			list = append(list, txn.TopicPartition{Topic: topic.Topic, Partition: p})
+			list = append(list, journal.TopicPartition{Topic: topic.Topic, Partition: p})
 			slots = append(slots, &sp.ErrorCode)
 		}
 		st.Topics = append(st.Topics, topic)

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/log/broker/group"
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 )
 
@@ -18,7 +19,7 @@ func (b *Broker) handleAddOffsetsToTxn(_ context.Context, r *request) (kmsg.Resp
 		resp.ErrorCode = kerr.InvalidGroupID.Code
 		return resp, nil
 	}
-	list := []txn.TopicPartition{{Topic: group.Topic, Partition: b.groups.PartitionFor(req.Group)}}
+	list := []journal.TopicPartition{{Topic: group.Topic, Partition: b.groups.PartitionFor(req.Group)}}
 	code := awaitCode(b.coordinating, func(reply func(int16)) {
 		b.txns.Add(req.TransactionalID, txn.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}, list, txn.V1, reply)
 	})

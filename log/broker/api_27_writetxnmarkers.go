@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 	"github.com/rowtrail/rowtrail/log/record"
 )
@@ -37,7 +38,7 @@ func (b *Broker) handleWriteTxnMarkers(_ context.Context, r *request) (kmsg.Resp
 				written.Add(1)
 				m := record.EndTxn{ProducerID: rm.ProducerID, ProducerEpoch: rm.ProducerEpoch,
 					CoordinatorEpoch: rm.CoordinatorEpoch, Commit: rm.Committed}
-				markers{b}.WriteMarker(b.coordinating, txn.TopicPartition{Topic: rt.Topic, Partition: p}, m, func(err error) {
+				markers{b}.WriteMarker(b.coordinating, journal.TopicPartition{Topic: rt.Topic, Partition: p}, m, func(err error) {
 					sp.ErrorCode = errorCode(err)
 					written.Done()
 				})

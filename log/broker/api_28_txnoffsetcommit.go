@@ -30,11 +30,11 @@ func (b *Broker) handleTxnOffsetCommit(_ context.Context, r *request) (kmsg.Resp
 	}
 	// As with Produce: offsets that come late must not open a transaction that nobody will end.
 	e := entry{req.TransactionalID, txn.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}}
-	offsets := txn.TopicPartition{Topic: group.Topic, Partition: b.groups.PartitionFor(req.Group)}
+	offsets := journal.TopicPartition{Topic: group.Topic, Partition: b.groups.PartitionFor(req.Group)}
 	var guard *txn.Guard
 	var code int16
 	if req.Version >= txnOffsetCommitJoins {
-		code = b.join(e, []txn.TopicPartition{offsets})
+		code = b.join(e, []journal.TopicPartition{offsets})
 	}
 	if code == 0 {
 		guard, code = b.enter(e, offsets)

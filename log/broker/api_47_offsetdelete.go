@@ -6,14 +6,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/rowtrail/rowtrail/log/broker/group"
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
 // handleOffsetDelete deletes a group's offsets of topics that it does not read.
 func (b *Broker) handleOffsetDelete(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.OffsetDeleteRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetDeleteResponse)
-	var list []group.TopicPartition
+	var list []journal.TopicPartition
 	var codes []*int16 // where each one's goes
 	for i := range req.Topics {
 		rt := &req.Topics[i]
@@ -28,7 +28,7 @@ func (b *Broker) handleOffsetDelete(_ context.Context, r *request) (kmsg.Respons
 				sp.ErrorCode = kerr.UnknownTopicOrPartition.Code
 				continue
 			}
-			list = append(list, group.TopicPartition{Topic: rt.Topic, Partition: p.Partition})
+			list = append(list, journal.TopicPartition{Topic: rt.Topic, Partition: p.Partition})
 			codes = append(codes, &sp.ErrorCode)
 		}
 		resp.Topics = append(resp.Topics, st)

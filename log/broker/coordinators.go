@@ -219,13 +219,13 @@ type markers struct{ b *Broker }
 const markerAppendTimeout = 5 * time.Second
 
 // ExpectFirst leaves out the group coordinator's partitions: it numbers its batches itself.
-func (m markers) ExpectFirst(tp txn.TopicPartition, p txn.Producer) {
+func (m markers) ExpectFirst(tp journal.TopicPartition, p txn.Producer) {
 	if r, err := m.b.node.Replica(tp.Topic, tp.Partition); err == nil && tp.Topic != group.Topic {
 		r.Log().ExpectFirst(p.ID, p.Epoch)
 	}
 }
 
-func (m markers) WriteMarker(ctx context.Context, tp txn.TopicPartition, e record.EndTxn, done func(error)) {
+func (m markers) WriteMarker(ctx context.Context, tp journal.TopicPartition, e record.EndTxn, done func(error)) {
 	t := m.b.node.Catalog().Topics[tp.Topic]
 	if t == nil || int(tp.Partition) >= len(t.Partitions) {
 		done(nil) // deleted, and its part of the transaction with it

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 
 	"github.com/rowtrail/rowtrail/cluster"
@@ -118,7 +119,7 @@ func TestRestartKeepsCoordinatorState(t *testing.T) {
 		}
 		cl.Close()
 		claim := txn.Producer{ID: txns["open"].ProducerID, Epoch: txns["open"].ProducerEpoch}
-		if !l.txns.Has("open", claim, txn.TopicPartition{Topic: "events"}) {
+		if !l.txns.Has("open", claim, journal.TopicPartition{Topic: "events"}) {
 			t.Fatal("the open transaction lost its partition")
 		}
 		l.end(t)

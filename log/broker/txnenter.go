@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 )
 
@@ -22,8 +23,8 @@ type entry struct {
 
 // join makes partitions part of the transaction, durably: records may follow. It waits for the coordinator's log when
 // there is something to add, and so does what this connection sends after it.
-func (b *Broker) join(e entry, list []txn.TopicPartition) (code int16) {
-	var missing []txn.TopicPartition
+func (b *Broker) join(e entry, list []journal.TopicPartition) (code int16) {
+	var missing []journal.TopicPartition
 	for _, tp := range list {
 		if !b.txns.Has(e.id, e.producer, tp) {
 			missing = append(missing, tp)
@@ -37,7 +38,7 @@ func (b *Broker) join(e entry, list []txn.TopicPartition) (code int16) {
 
 // enter says whether what is about to be written belongs to the producer's open transaction, which is not ended before the
 // guard is left. As long as it does, that is a look into memory.
-func (b *Broker) enter(e entry, tp txn.TopicPartition) (*txn.Guard, int16) {
+func (b *Broker) enter(e entry, tp journal.TopicPartition) (*txn.Guard, int16) {
 	if guard, ok := b.txns.Enter(e.id, e.producer, tp); ok {
 		return guard, 0
 	}

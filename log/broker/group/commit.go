@@ -129,7 +129,7 @@ func (c *Coordinator) EndTxn(partition int32, pid int64, commit bool) {
 
 // Fetched is one answer of Fetch. Offset -1: none is committed.
 type Fetched struct {
-	TopicPartition
+	journal.TopicPartition
 	Committed
 	Code int16
 }
@@ -137,9 +137,9 @@ type Fetched struct {
 // FetchRequest asks for a group's offsets.
 type FetchRequest struct {
 	Group       string
-	MemberID    string           // of the consumer protocol; "": nobody in particular
-	MemberEpoch int32            // its epoch, which must be the present one; -1 without a member
-	Partitions  []TopicPartition // nil: all that the group has
+	MemberID    string                   // of the consumer protocol; "": nobody in particular
+	MemberEpoch int32                    // its epoch, which must be the present one; -1 without a member
+	Partitions  []journal.TopicPartition // nil: all that the group has
 	// Stable: offsets that a transaction is about to change are answered with UNSTABLE_OFFSET_COMMIT.
 	Stable bool
 }
@@ -195,10 +195,10 @@ func (s *shard) expire(now time.Time) {
 
 // expired lists the offsets whose retention, which began at keep, or whose own one is over. Those of a group with members age
 // only when no member reads their topic; when the last member has left, from then on.
-func (k *kept) expired(keep, now time.Time) []TopicPartition {
+func (k *kept) expired(keep, now time.Time) []journal.TopicPartition {
 	if k.consumer != nil {
 		subscribed := k.consumer.Subscribed()
-		return slices.DeleteFunc(k.offsets.Expired(keep.UnixMilli(), now.UnixMilli()), func(tp TopicPartition) bool { return subscribed[tp.Topic] })
+		return slices.DeleteFunc(k.offsets.Expired(keep.UnixMilli(), now.UnixMilli()), func(tp journal.TopicPartition) bool { return subscribed[tp.Topic] })
 	}
 	switch {
 	case k.protocolType == "", k.state == Empty && k.stateSince.Before(keep):
@@ -212,11 +212,11 @@ func (k *kept) expired(keep, now time.Time) []TopicPartition {
 	if !known {
 		return nil
 	}
-	return slices.DeleteFunc(k.offsets.Expired(keep.UnixMilli(), now.UnixMilli()), func(tp TopicPartition) bool { return subscribed[tp.Topic] })
+	return slices.DeleteFunc(k.offsets.Expired(keep.UnixMilli(), now.UnixMilli()), func(tp journal.TopicPartition) bool { return subscribed[tp.Topic] })
 }
 
 // tombstone deletes offsets.
-func (s *shard) tombstone(group string, list []TopicPartition, reply func(int16)) {
+func (s *shard) tombstone(group string, list []journal.TopicPartition, reply func(int16)) {
 	records := make([]journal.Record, 0, len(list))
 	for _, tp := range list {
 		records = append(records, journal.Record{Key: offsetKey(group, tp)})
@@ -229,7 +229,7 @@ func (s *shard) tombstone(group string, list []TopicPartition, reply func(int16)
 	})
 }
 
-func (s *shard) deleteOffsets(group string, list []TopicPartition) {
+func (s *shard) deleteOffsets(group string, list []journal.TopicPartition) {
 	if k := s.get(group); k != nil {
 		for _, tp := range list {
 			k.offsets.Delete(tp)

@@ -35,7 +35,7 @@ func beatAs(member string, epoch int32) consumer.Request {
 }
 
 func offsetsOf(topic string, partition int32) []Offset {
-	return []Offset{{TopicPartition{topic, partition}, Committed{Offset: 3, LeaderEpoch: -1}}}
+	return []Offset{{journal.TopicPartition{Topic: topic, Partition: partition}, Committed{Offset: 3, LeaderEpoch: -1}}}
 }
 
 func commitAs(c *Coordinator, r CommitRequest) int16 {
@@ -222,12 +222,12 @@ func TestConsumerGroupOffsets(t *testing.T) {
 			t.Errorf("fetch as %q in epoch %d: %d, want %d", tc.member, tc.epoch, code, tc.want)
 		}
 	}
-	if code, each := askDeleteOffsets(c, "g", TopicPartition{"a", 0}, TopicPartition{"x", 0}); code != 0 || each[0] != kerr.GroupSubscribedToTopic.Code || each[1] != 0 {
+	if code, each := askDeleteOffsets(c, "g", journal.TopicPartition{Topic: "a", Partition: 0}, journal.TopicPartition{Topic: "x", Partition: 0}); code != 0 || each[0] != kerr.GroupSubscribedToTopic.Code || each[1] != 0 {
 		t.Errorf("delete offsets: %d, %v", code, each)
 	}
 }
 
-func askDeleteOffsets(c *Coordinator, group string, list ...TopicPartition) (code int16, each []int16) {
+func askDeleteOffsets(c *Coordinator, group string, list ...journal.TopicPartition) (code int16, each []int16) {
 	done := make(chan struct{})
 	c.DeleteOffsets(group, list, func(c int16, e []int16) { code, each = c, e; close(done) })
 	<-done

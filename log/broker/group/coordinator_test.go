@@ -70,7 +70,7 @@ type fetchResult struct {
 	list []Fetched
 }
 
-func fetch(c *Coordinator, id string, stable bool, list ...TopicPartition) fetchResult {
+func fetch(c *Coordinator, id string, stable bool, list ...journal.TopicPartition) fetchResult {
 	return ask(func(reply func(fetchResult)) {
 		c.Fetch(FetchRequest{Group: id, MemberEpoch: -1, Partitions: list, Stable: stable}, func(code int16, list []Fetched) { reply(fetchResult{code, list}) })
 	})
@@ -87,14 +87,14 @@ func TestOffsetsAreTheFoldOfTheLog(t *testing.T) {
 		defer func() { stop() }()
 		type key struct {
 			group string
-			tp    TopicPartition
+			tp    journal.TopicPartition
 		}
 		committed := map[key]int64{}
 		pending := map[int64]map[key]int64{}
 		inUse := map[int64]bool{}
 		id := rapid.SampledFrom([]string{"a", "b"})
-		tp := rapid.Custom(func(t *rapid.T) TopicPartition {
-			return TopicPartition{rapid.SampledFrom([]string{"x", "y"}).Draw(t, "topic"), int32(rapid.IntRange(0, 2).Draw(t, "partition"))}
+		tp := rapid.Custom(func(t *rapid.T) journal.TopicPartition {
+			return journal.TopicPartition{Topic: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "topic"), Partition: int32(rapid.IntRange(0, 2).Draw(t, "partition"))}
 		})
 		pid := rapid.Int64Range(1, 3)
 		offset := rapid.Int64Range(0, 1000)
@@ -136,7 +136,7 @@ func TestOffsetsAreTheFoldOfTheLog(t *testing.T) {
 			"delete offset": func(t *rapid.T) {
 				k := key{id.Draw(t, "group"), tp.Draw(t, "tp")}
 				code := ask(func(reply func(int16)) {
-					c.DeleteOffsets(k.group, []TopicPartition{k.tp}, func(code int16, _ []int16) { reply(code) })
+					c.DeleteOffsets(k.group, []journal.TopicPartition{k.tp}, func(code int16, _ []int16) { reply(code) })
 				})
 				if code == 0 {
 					delete(committed, k)
@@ -192,13 +192,13 @@ func TestOffsetsAreTheFoldOfTheLog(t *testing.T) {
 					if res.code != 0 {
 						t.Fatalf("fetch: %d", res.code)
 					}
-					got := map[TopicPartition]Fetched{}
+					got := map[journal.TopicPartition]Fetched{}
 					for _, f := range res.list {
 						got[f.TopicPartition] = f
 					}
 					for _, topic := range []string{"x", "y"} {
 						for p := range int32(3) {
-							k := key{g, TopicPartition{topic, p}}
+							k := key{g, journal.TopicPartition{Topic: topic, Partition: p}}
 							unstable := false
 							for _, m := range pending {
 								_, ok := m[k]
@@ -288,9 +288,9 @@ func TestAnswersWaitForTheLog(t *testing.T) {
 	c.Sync("g", SyncRequest{MemberID: res.MemberID, Generation: 1, Assignments: map[string][]byte{res.MemberID: []byte("a")}},
 		func(r SyncResult) { synced <- r })
 	committed := make(chan []int16, 1)
-	c.Commit(CommitRequest{Group: "other", Generation: -1, Offsets: []Offset{{TopicPartition{"t", 0}, Committed{Offset: 3}}}},
+	c.Commit(CommitRequest{Group: "other", Generation: -1, Offsets: []Offset{{journal.TopicPartition{Topic: "t", Partition: 0}, Committed{Offset: 3}}}},
 		func(codes []int16) { committed <- codes })
-	if f := fetch(c, "other", false, TopicPartition{"t", 0}); f.list[0].Offset != -1 {
+	if f := fetch(c, "other", false, journal.TopicPartition{Topic: "t", Partition: 0}); f.list[0].Offset != -1 {
 		t.Fatalf("an offset was answered before it was committed: %+v", f)
 	}
 	select {
@@ -307,7 +307,7 @@ func TestAnswersWaitForTheLog(t *testing.T) {
 	if codes := <-committed; codes[0] != 0 {
 		t.Fatalf("%v", codes)
 	}
-	if f := fetch(c, "other", false, TopicPartition{"t", 0}); f.list[0].Offset != 3 {
+	if f := fetch(c, "other", false, journal.TopicPartition{Topic: "t", Partition: 0}); f.list[0].Offset != 3 {
 		t.Fatalf("%+v", f)
 	}
 }
@@ -328,7 +328,7 @@ func TestOffsetsExpire(t *testing.T) {
 	defer stop()
 	commit := func(id string) {
 		codes := ask(func(reply func([]int16)) {
-			c.Commit(CommitRequest{Group: id, Generation: -1, Offsets: []Offset{{TopicPartition{"t", 0}, Committed{Offset: 3}}}}, reply)
+			c.Commit(CommitRequest{Group: id, Generation: -1, Offsets: []Offset{{journal.TopicPartition{Topic: "t", Partition: 0}, Committed{Offset: 3}}}}, reply)
 		})
 		if codes[0] != 0 {
 			t.Fatal(codes)
@@ -359,7 +359,7 @@ func TestOffsetsWithTheirOwnRetentionExpireByIt(t *testing.T) {
 	for partition, retention := range map[int32]time.Duration{0: 0, 1: time.Minute, 2: 5 * time.Hour} {
 		codes := ask(func(reply func([]int16)) {
 			c.Commit(CommitRequest{Group: "g", MemberID: member, Generation: 1, Retention: retention,
-				Offsets: []Offset{{TopicPartition{"t", partition}, Committed{Offset: 3, LeaderEpoch: -1, Metadata: "m"}}}}, reply)
+				Offsets: []Offset{{journal.TopicPartition{Topic: "t", Partition: partition}, Committed{Offset: 3, LeaderEpoch: -1, Metadata: "m"}}}}, reply)
 		})
 		if codes[0] != 0 {
 			t.Fatal(codes)
@@ -406,7 +406,7 @@ func TestOffsetsOfGroupsWithMembersExpire(t *testing.T) {
 		Protocols: []Protocol{{"range", meta.AppendTo(nil)}}})
 	codes := ask(func(reply func([]int16)) {
 		c.Commit(CommitRequest{Group: "g", MemberID: member, Generation: 1, Offsets: []Offset{
-			{TopicPartition{"read", 0}, Committed{Offset: 1}}, {TopicPartition{"left", 0}, Committed{Offset: 2}}}}, reply)
+			{journal.TopicPartition{Topic: "read", Partition: 0}, Committed{Offset: 1}}, {journal.TopicPartition{Topic: "left", Partition: 0}, Committed{Offset: 2}}}}, reply)
 	})
 	if codes[0] != 0 || codes[1] != 0 {
 		t.Fatal(codes)
@@ -456,7 +456,7 @@ func TestCommitOfNonMembers(t *testing.T) {
 	c, stop := run(l, Options{})
 	defer stop()
 	commit := func(r CommitRequest) int16 {
-		r.Group, r.Offsets = "g", []Offset{{TopicPartition{"t", 0}, Committed{Offset: 3}}}
+		r.Group, r.Offsets = "g", []Offset{{journal.TopicPartition{Topic: "t", Partition: 0}, Committed{Offset: 3}}}
 		return ask(func(reply func([]int16)) { c.Commit(r, reply) })[0]
 	}
 	if code := commit(CommitRequest{Generation: 0, MemberID: "m"}); code != kerr.IllegalGeneration.Code {
@@ -529,7 +529,7 @@ func TestInitialRebalanceDelayCollectsMembers(t *testing.T) {
 
 // Whatever a record holds, folding it ends with an entry or an error.
 func FuzzRecords(f *testing.F) {
-	r := offsetRecord("g", Offset{TopicPartition{"t", 1}, Committed{Offset: 4, Metadata: "m"}})
+	r := offsetRecord("g", Offset{journal.TopicPartition{Topic: "t", Partition: 1}, Committed{Offset: 4, Metadata: "m"}})
 	f.Add(r.Key, r.Value)
 	limits := Limits{}.withDefaults()
 	g := newGroup("g", &limits, &modelHost{}, time.Unix(0, 0))

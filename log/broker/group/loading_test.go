@@ -14,7 +14,7 @@ import (
 // one whose log refused an append, have clients that come at once.
 func TestEveryRequestIsAnsweredWhileLoading(t *testing.T) {
 	c := New(Options{}, []journal.Partition{(&journaltest.Log{}).Partition()}) // never run, so never loaded
-	tp := TopicPartition{"t", 0}
+	tp := journal.TopicPartition{Topic: "t", Partition: 0}
 	var codes []int16
 	take := func(code int16) { codes = append(codes, code) }
 	for name, request := range map[string]func(){
@@ -43,7 +43,7 @@ func TestEveryRequestIsAnsweredWhileLoading(t *testing.T) {
 		},
 		"List":          func() { c.List(func(code int16, _ []Listed) { take(code) }) },
 		"Delete":        func() { c.Delete("g", take) },
-		"DeleteOffsets": func() { c.DeleteOffsets("g", []TopicPartition{tp}, func(code int16, _ []int16) { take(code) }) },
+		"DeleteOffsets": func() { c.DeleteOffsets("g", []journal.TopicPartition{tp}, func(code int16, _ []int16) { take(code) }) },
 		"ForgetTopics":  func() { c.ForgetTopics(func(string) bool { return true }, take) },
 	} {
 		t.Run(name, func(t *testing.T) {

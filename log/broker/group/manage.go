@@ -8,6 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
 // newID returns 16 random bytes as text.
@@ -77,7 +79,7 @@ func (c *Coordinator) Delete(group string, reply func(code int16)) {
 }
 
 // DeleteOffsets handles OffsetDelete: one code per partition, or one for all.
-func (c *Coordinator) DeleteOffsets(group string, list []TopicPartition, reply func(code int16, each []int16)) {
+func (c *Coordinator) DeleteOffsets(group string, list []journal.TopicPartition, reply func(code int16, each []int16)) {
 	c.on(group, func(s *shard, code int16) {
 		if code == 0 && s.get(group) == nil {
 			code = kerr.GroupIDNotFound.Code
@@ -93,7 +95,7 @@ func (c *Coordinator) DeleteOffsets(group string, list []TopicPartition, reply f
 			return
 		}
 		each := make([]int16, len(list))
-		var gone []TopicPartition
+		var gone []journal.TopicPartition
 		for i, tp := range list {
 			if subscribed[tp.Topic] {
 				each[i] = kerr.GroupSubscribedToTopic.Code
@@ -142,7 +144,7 @@ func (k *kept) subscribed() (topics map[string]bool, known bool) {
 func (c *Coordinator) ForgetTopics(gone func(topic string) bool, reply func(code int16)) {
 	c.shards.Each(func(s *shard) {
 		for id, k := range s.groups {
-			var list []TopicPartition
+			var list []journal.TopicPartition
 			for _, tp := range k.offsets.All() {
 				if gone(tp.Topic) {
 					list = append(list, tp)

@@ -1,19 +1,10 @@
 package group
 
 import (
-	"cmp"
 	"slices"
+
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
-
-// TopicPartition names a partition.
-type TopicPartition struct {
-	Topic     string
-	Partition int32
-}
-
-func compare(a, b TopicPartition) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-}
 
 // Committed is one committed offset as the client sent it.
 type Committed struct {
@@ -26,27 +17,27 @@ type Committed struct {
 
 // Offset is a partition with its committed offset.
 type Offset struct {
-	TopicPartition
+	journal.TopicPartition
 	Committed
 }
 
 // Offsets are one group's: committed, and pending in transactions. They change in log order only, so the fold of
 // the log and the running state agree (invariant 8).
 type Offsets struct {
-	committed map[TopicPartition]Committed
-	pending   map[int64]map[TopicPartition]Committed // by producer id
+	committed map[journal.TopicPartition]Committed
+	pending   map[int64]map[journal.TopicPartition]Committed // by producer id
 }
 
 // Commit takes in a committed offset.
-func (o *Offsets) Commit(tp TopicPartition, c Committed) {
+func (o *Offsets) Commit(tp journal.TopicPartition, c Committed) {
 	if o.committed == nil {
-		o.committed = map[TopicPartition]Committed{}
+		o.committed = map[journal.TopicPartition]Committed{}
 	}
 	o.committed[tp] = c
 }
 
 // Delete takes in a tombstone, which also takes the partition out of open transactions.
-func (o *Offsets) Delete(tp TopicPartition) {
+func (o *Offsets) Delete(tp journal.TopicPartition) {
 	delete(o.committed, tp)
 	for pid, m := range o.pending {
 		if delete(m, tp); len(m) == 0 {
@@ -56,12 +47,12 @@ func (o *Offsets) Delete(tp TopicPartition) {
 }
 
 // Pend takes in an offset that counts once its transaction is committed.
-func (o *Offsets) Pend(pid int64, tp TopicPartition, c Committed) {
+func (o *Offsets) Pend(pid int64, tp journal.TopicPartition, c Committed) {
 	if o.pending == nil {
-		o.pending = map[int64]map[TopicPartition]Committed{}
+		o.pending = map[int64]map[journal.TopicPartition]Committed{}
 	}
 	if o.pending[pid] == nil {
-		o.pending[pid] = map[TopicPartition]Committed{}
+		o.pending[pid] = map[journal.TopicPartition]Committed{}
 	}
 	o.pending[pid][tp] = c
 }
@@ -77,7 +68,7 @@ func (o *Offsets) End(pid int64, commit bool) {
 }
 
 // Get returns a committed offset and whether a transaction is about to change it.
-func (o *Offsets) Get(tp TopicPartition) (c Committed, found, pending bool) {
+func (o *Offsets) Get(tp journal.TopicPartition) (c Committed, found, pending bool) {
 	c, found = o.committed[tp]
 	for _, m := range o.pending {
 		if _, ok := m[tp]; ok {
@@ -88,8 +79,8 @@ func (o *Offsets) Get(tp TopicPartition) (c Committed, found, pending bool) {
 }
 
 // All lists what is committed or pending, in order.
-func (o *Offsets) All() []TopicPartition {
-	set := make(map[TopicPartition]struct{}, len(o.committed))
+func (o *Offsets) All() []journal.TopicPartition {
+	set := make(map[journal.TopicPartition]struct{}, len(o.committed))
 	for tp := range o.committed {
 		set[tp] = struct{}{}
 	}
@@ -98,11 +89,11 @@ func (o *Offsets) All() []TopicPartition {
 			set[tp] = struct{}{}
 		}
 	}
-	list := make([]TopicPartition, 0, len(set))
+	list := make([]journal.TopicPartition, 0, len(set))
 	for tp := range set {
 		list = append(list, tp)
 	}
-	slices.SortFunc(list, compare)
+	slices.SortFunc(list, journal.TopicPartition.Compare)
 	return list
 }
 
@@ -112,14 +103,14 @@ func (o *Offsets) Committed() []Offset {
 	for tp, c := range o.committed {
 		list = append(list, Offset{tp, c})
 	}
-	slices.SortFunc(list, func(a, b Offset) int { return compare(a.TopicPartition, b.TopicPartition) })
+	slices.SortFunc(list, func(a, b Offset) int { return a.Compare(b.TopicPartition) })
 	return list
 }
 
 // Expired lists offsets last committed before a time, and those whose own time is over, except those that a transaction is about
 // to change.
-func (o *Offsets) Expired(beforeMs, nowMs int64) []TopicPartition {
-	var list []TopicPartition
+func (o *Offsets) Expired(beforeMs, nowMs int64) []journal.TopicPartition {
+	var list []journal.TopicPartition
 	for tp, c := range o.committed {
 		over := c.AtMs < beforeMs
 		if c.ExpireMs != 0 {
@@ -129,7 +120,7 @@ func (o *Offsets) Expired(beforeMs, nowMs int64) []TopicPartition {
 			list = append(list, tp)
 		}
 	}
-	slices.SortFunc(list, compare)
+	slices.SortFunc(list, journal.TopicPartition.Compare)
 	return list
 }
 

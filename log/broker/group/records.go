@@ -24,7 +24,7 @@ const (
 	groupValueVersion    = 3
 )
 
-func offsetKey(group string, tp TopicPartition) []byte {
+func offsetKey(group string, tp journal.TopicPartition) []byte {
 	k := kmsg.OffsetCommitKey{Version: offsetKeyVersion, Group: group, Topic: tp.Topic, Partition: tp.Partition}
 	return k.AppendTo(nil)
 }
@@ -105,7 +105,7 @@ type entry struct {
 	group string
 	// offset and commit when it is an offset; commit nil: tombstone.
 	isOffset bool
-	tp       TopicPartition
+	tp       journal.TopicPartition
 	commit   *Committed
 	// meta, nil for a tombstone, when it is a group's metadata.
 	meta *kmsg.GroupMetadataValue
@@ -129,7 +129,7 @@ func parse(r journal.Record) (entry, error) {
 		if err := k.ReadFrom(r.Key); err != nil {
 			return entry{}, fmt.Errorf("offset key: %w", err)
 		}
-		e := entry{group: k.Group, isOffset: true, tp: TopicPartition{k.Topic, k.Partition}}
+		e := entry{group: k.Group, isOffset: true, tp: journal.TopicPartition{Topic: k.Topic, Partition: k.Partition}}
 		if r.Value == nil {
 			return e, nil
 		}

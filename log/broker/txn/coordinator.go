@@ -35,10 +35,10 @@ const (
 type Markers interface {
 	// ExpectFirst says that a producer's transaction is open under an epoch of its own, so that where the producer is not
 	// known its first batch has sequence 0. It comes before any batch of the transaction is let in, and again after a load.
-	ExpectFirst(tp TopicPartition, p Producer)
+	ExpectFirst(tp journal.TopicPartition, p Producer)
 	// WriteMarker calls done once, from any goroutine, when the marker is committed (nil), or with an error.
 	// A partition that no longer exists needs none: nil. WriteMarker may block for room.
-	WriteMarker(ctx context.Context, tp TopicPartition, m record.EndTxn, done func(error))
+	WriteMarker(ctx context.Context, tp journal.TopicPartition, m record.EndTxn, done func(error))
 }
 
 // ProducerIDs gives out producer ids.

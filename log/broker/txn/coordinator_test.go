@@ -28,17 +28,17 @@ type partitions struct {
 	hold    bool
 	fail    error
 	held    []func()
-	written map[TopicPartition][]record.EndTxn
-	begun   map[TopicPartition][]Producer // what ExpectFirst was told
+	written map[journal.TopicPartition][]record.EndTxn
+	begun   map[journal.TopicPartition][]Producer // what ExpectFirst was told
 }
 
-func (p *partitions) ExpectFirst(tp TopicPartition, producer Producer) {
+func (p *partitions) ExpectFirst(tp journal.TopicPartition, producer Producer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begun[tp] = append(p.begun[tp], producer)
 }
 
-func (p *partitions) WriteMarker(_ context.Context, tp TopicPartition, m record.EndTxn, done func(error)) {
+func (p *partitions) WriteMarker(_ context.Context, tp journal.TopicPartition, m record.EndTxn, done func(error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	write := func() {
@@ -74,7 +74,7 @@ func (p *partitions) crash() {
 	p.held, p.hold, p.fail = nil, false, nil
 }
 
-func (p *partitions) at(tp TopicPartition) []record.EndTxn {
+func (p *partitions) at(tp journal.TopicPartition) []record.EndTxn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.written[tp]
@@ -103,7 +103,7 @@ type world struct {
 }
 
 func newWorld() *world {
-	w := &world{l: &journaltest.Log{}, parts: &partitions{written: map[TopicPartition][]record.EndTxn{}, begun: map[TopicPartition][]Producer{}}, ids: &counter{}, now: time.Unix(1_000_000, 0)}
+	w := &world{l: &journaltest.Log{}, parts: &partitions{written: map[journal.TopicPartition][]record.EndTxn{}, begun: map[journal.TopicPartition][]Producer{}}, ids: &counter{}, now: time.Unix(1_000_000, 0)}
 	w.start()
 	return w
 }
@@ -173,11 +173,11 @@ func (w *world) init(id string, expected *Producer, timeout time.Duration) (clai
 	})
 }
 
-func (w *world) add(id string, p Producer, tp ...TopicPartition) (int16, bool) {
+func (w *world) add(id string, p Producer, tp ...journal.TopicPartition) (int16, bool) {
 	return w.addAs(id, p, V1, tp...)
 }
 
-func (w *world) addAs(id string, p Producer, version int16, tp ...TopicPartition) (int16, bool) {
+func (w *world) addAs(id string, p Producer, version int16, tp ...journal.TopicPartition) (int16, bool) {
 	return try(w, func(reply func(int16)) { w.c.Add(id, p, tp, version, reply) })
 }
 
@@ -208,12 +208,12 @@ func must(t testing.TB, code int16, ok bool) {
 func TestPartitionsExpectTransactions(t *testing.T) {
 	w := newWorld()
 	defer func() { w.stop() }()
-	told := func(tp TopicPartition) []Producer {
+	told := func(tp journal.TopicPartition) []Producer {
 		w.parts.mu.Lock()
 		defer w.parts.mu.Unlock()
 		return w.parts.begun[tp]
 	}
-	old, own := TopicPartition{"t", 1}, TopicPartition{"t", 2}
+	old, own := journal.TopicPartition{Topic: "t", Partition: 1}, journal.TopicPartition{Topic: "t", Partition: 2}
 	p, ok := w.init("old", nil, time.Minute)
 	must(t, p.code, ok)
 	code, ok := w.add("old", p.p, old)
@@ -243,7 +243,7 @@ func (h *heldIDs) NextProducerIDs(context.Context, int64) (int64, error) {
 // A coordinator that is stopped has ended what it began: also a producer id being reserved for an EndTxn.
 func TestStopWaitsForReservedIDs(t *testing.T) {
 	l, held := &journaltest.Log{}, &heldIDs{asked: make(chan struct{}, 1), let: make(chan struct{})}
-	c := New(Options{Markers: &partitions{begun: map[TopicPartition][]Producer{}}, IDs: held}, []journal.Partition{l.Partition()})
+	c := New(Options{Markers: &partitions{begun: map[journal.TopicPartition][]Producer{}}, IDs: held}, []journal.Partition{l.Partition()})
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped, placed := make(chan struct{}), make(chan struct{})
 	go func() { c.Run(ctx); close(stopped) }()
@@ -279,7 +279,7 @@ func TestRequestsWaitForTheCompletion(t *testing.T) {
 	w := newWorld()
 	defer func() { w.stop() }()
 	a, _ := w.init("id", nil, time.Minute)
-	code, ok := w.add("id", a.p, TopicPartition{"t", 0})
+	code, ok := w.add("id", a.p, journal.TopicPartition{Topic: "t", Partition: 0})
 	must(t, code, ok)
 	w.parts.set(true, nil)
 	code, ok = w.end("id", a.p, true)
@@ -313,7 +313,7 @@ func TestRequestsWaitForTheCompletion(t *testing.T) {
 	for range maxWaiters {
 		w.c.Add("id", a.p, tps("t", 1), V1, func(int16) {})
 	}
-	if code, ok := w.add("id", a.p, TopicPartition{"t", 1}); !ok || code != kerr.ConcurrentTransactions.Code {
+	if code, ok := w.add("id", a.p, journal.TopicPartition{Topic: "t", Partition: 1}); !ok || code != kerr.ConcurrentTransactions.Code {
 		t.Fatalf("one waiter too many: %d, %v", code, ok)
 	}
 	w.parts.set(false, nil)
@@ -324,7 +324,7 @@ func TestAnswersWaitForTheLog(t *testing.T) {
 	w := newWorld()
 	defer func() { w.stop() }()
 	a, _ := w.init("id", nil, time.Minute)
-	in := func() bool { return w.c.Has("id", a.p, TopicPartition{"t", 0}) }
+	in := func() bool { return w.c.Has("id", a.p, journal.TopicPartition{Topic: "t", Partition: 0}) }
 	w.l.Hold()
 	added := make(chan int16, 2)
 	w.c.Add("id", a.p, tps("t", 0), V1, func(code int16) { added <- code })
@@ -343,15 +343,15 @@ func TestAnswersWaitForTheLog(t *testing.T) {
 	for _, tt := range []struct {
 		id   string
 		p    Producer
-		tp   TopicPartition
+		tp   journal.TopicPartition
 		want *kerr.Error
 	}{
-		{"id", a.p, TopicPartition{"t", 0}, nil},
-		{"id", a.p, TopicPartition{"t", 1}, kerr.TransactionAbortable},
-		{"id", a.p, TopicPartition{"other", 0}, kerr.TransactionAbortable},
-		{"id", Producer{a.p.ID, a.p.Epoch + 1}, TopicPartition{"t", 0}, kerr.ProducerFenced},
-		{"id", Producer{a.p.ID + 1, a.p.Epoch}, TopicPartition{"t", 0}, kerr.InvalidProducerIDMapping},
-		{"other", a.p, TopicPartition{"t", 0}, kerr.InvalidProducerIDMapping},
+		{"id", a.p, journal.TopicPartition{Topic: "t", Partition: 0}, nil},
+		{"id", a.p, journal.TopicPartition{Topic: "t", Partition: 1}, kerr.TransactionAbortable},
+		{"id", a.p, journal.TopicPartition{Topic: "other", Partition: 0}, kerr.TransactionAbortable},
+		{"id", Producer{a.p.ID, a.p.Epoch + 1}, journal.TopicPartition{Topic: "t", Partition: 0}, kerr.ProducerFenced},
+		{"id", Producer{a.p.ID + 1, a.p.Epoch}, journal.TopicPartition{Topic: "t", Partition: 0}, kerr.InvalidProducerIDMapping},
+		{"other", a.p, journal.TopicPartition{Topic: "t", Partition: 0}, kerr.InvalidProducerIDMapping},
 	} {
 		want := int16(0)
 		if tt.want != nil {
@@ -369,7 +369,7 @@ func TestAnswersWaitForTheLog(t *testing.T) {
 	if in() {
 		t.Fatal("a transaction that ends took a batch")
 	}
-	if len(ended) > 0 || len(w.parts.at(TopicPartition{"t", 0})) > 0 {
+	if len(ended) > 0 || len(w.parts.at(journal.TopicPartition{Topic: "t", Partition: 0})) > 0 {
 		t.Fatal("the decision was told before it was durable")
 	}
 	w.l.Flow()
@@ -383,7 +383,7 @@ func TestMarkersWaitForBatches(t *testing.T) {
 	w := newWorld()
 	defer func() { w.stop() }()
 	a, _ := w.init("id", nil, time.Minute)
-	tp := TopicPartition{"t", 0}
+	tp := journal.TopicPartition{Topic: "t", Partition: 0}
 	code, ok := w.add("id", a.p, tp)
 	must(t, code, ok)
 	one, in := w.c.Enter("id", a.p, tp)
@@ -442,7 +442,7 @@ func TestIdleIDsExpire(t *testing.T) {
 	a, _ := w.init("id", nil, time.Minute)
 	w.pass(8 * 24 * time.Hour)
 	w.settle()
-	if code, _ := w.add("id", a.p, TopicPartition{"t", 0}); code != kerr.InvalidProducerIDMapping.Code {
+	if code, _ := w.add("id", a.p, journal.TopicPartition{Topic: "t", Partition: 0}); code != kerr.InvalidProducerIDMapping.Code {
 		t.Fatal(code)
 	}
 	w.crash()
@@ -497,10 +497,10 @@ func TestTransactionsSurviveCrashes(t *testing.T) {
 					current[p] = h
 				}
 				part := int32(rapid.IntRange(0, 2).Draw(t, "partition"))
-				code, ok := w.addAs("id", p, version, TopicPartition{h.topic, part})
+				code, ok := w.addAs("id", p, version, journal.TopicPartition{Topic: h.topic, Partition: part})
 				if ok && code == 0 {
 					h.added[part] = true
-					if !w.c.Has("id", p, TopicPartition{h.topic, part}) {
+					if !w.c.Has("id", p, journal.TopicPartition{Topic: h.topic, Partition: part}) {
 						t.Fatal("added and not part of it")
 					}
 				}
@@ -572,7 +572,7 @@ func TestTransactionsSurviveCrashes(t *testing.T) {
 		for _, h := range all {
 			commits, aborts := 0, 0
 			for part := range int32(3) {
-				for _, m := range w.parts.at(TopicPartition{h.topic, part}) {
+				for _, m := range w.parts.at(journal.TopicPartition{Topic: h.topic, Partition: part}) {
 					if m.Commit {
 						commits++
 					} else {
@@ -582,7 +582,7 @@ func TestTransactionsSurviveCrashes(t *testing.T) {
 						t.Fatalf("%+v was ended for producer %d", h, m.ProducerID)
 					}
 				}
-				n := len(w.parts.at(TopicPartition{h.topic, part}))
+				n := len(w.parts.at(journal.TopicPartition{Topic: h.topic, Partition: part}))
 				if h.added[part] && n == 0 {
 					t.Fatalf("%+v: partition %d got no marker", h, part)
 				}

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
 // The coordinator is killed between any two steps of a transaction: what was answered stays true, what was not answered
 // can be asked again, and every partition gets one decision.
 func TestCoordinatorIsKilledAtEveryEdge(t *testing.T) {
-	tp := TopicPartition{"t", 0}
+	tp := journal.TopicPartition{Topic: "t", Partition: 0}
 	for _, version := range []int16{V1, V2} {
 		for _, commit := range []bool{true, false} {
 			next := Producer{0, 0}
@@ -27,7 +29,7 @@ func TestCoordinatorIsKilledAtEveryEdge(t *testing.T) {
 			}{
 				"before the partition is durable": {func(t *testing.T, w *world, p Producer) {
 					w.l.Hold()
-					w.c.Add("id", p, []TopicPartition{tp}, version, func(int16) {})
+					w.c.Add("id", p, []journal.TopicPartition{tp}, version, func(int16) {})
 					w.settle()
 				}, Empty, false},
 				"while it is open": {func(t *testing.T, w *world, p Producer) {
@@ -49,7 +51,7 @@ func TestCoordinatorIsKilledAtEveryEdge(t *testing.T) {
 					must(t, res.code, ok)
 				}, decided, false},
 				"between its markers": {func(t *testing.T, w *world, p Producer) {
-					code, ok := w.addAs("id", p, version, tp, TopicPartition{"t", 1})
+					code, ok := w.addAs("id", p, version, tp, journal.TopicPartition{Topic: "t", Partition: 1})
 					must(t, code, ok)
 					w.parts.set(true, nil)
 					res, ok := w.endAs("id", p, commit, version)
@@ -134,7 +136,7 @@ func TestRefusedAppendsSpendNoEpochs(t *testing.T) {
 	defer func() { w.stop() }()
 	a, ok := w.init("id", nil, time.Minute)
 	must(t, a.code, ok)
-	code, ok := w.add("id", a.p, TopicPartition{"t", 0})
+	code, ok := w.add("id", a.p, journal.TopicPartition{Topic: "t", Partition: 0})
 	must(t, code, ok)
 	w.l.Refuse(errors.New("the disk is full"))
 	for range 20 {
@@ -165,7 +167,7 @@ func TestEndGivesTheNextProducerID(t *testing.T) {
 	p := a.p
 	for p.ID == a.p.ID {
 		if p.Epoch == lastEpoch {
-			code, ok := w.add("id", p, TopicPartition{"t", 0})
+			code, ok := w.add("id", p, journal.TopicPartition{Topic: "t", Partition: 0})
 			must(t, code, ok)
 		}
 		ch := make(chan claimed, 1)
@@ -185,9 +187,9 @@ func TestEndGivesTheNextProducerID(t *testing.T) {
 	if res.p != p {
 		t.Fatalf("told again: %+v, not %+v", res.p, p)
 	}
-	if m := w.parts.at(TopicPartition{"t", 0}); len(m) == 0 || m[0].ProducerID != a.p.ID {
+	if m := w.parts.at(journal.TopicPartition{Topic: "t", Partition: 0}); len(m) == 0 || m[0].ProducerID != a.p.ID {
 		t.Fatalf("%+v", m)
 	}
-	code, ok := w.add("id", p, TopicPartition{"t", 0})
+	code, ok := w.add("id", p, journal.TopicPartition{Topic: "t", Partition: 0})
 	must(t, code, ok)
 }

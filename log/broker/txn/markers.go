@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
@@ -12,7 +13,7 @@ import (
 type retry struct {
 	at time.Time
 	k  *kept
-	tp TopicPartition
+	tp journal.TopicPartition
 }
 
 // sendMarkers writes the transaction's markers to all its partitions, side by side.
@@ -28,7 +29,7 @@ func (s *shard) sendMarkers(k *kept) {
 	}
 }
 
-func (s *shard) sendMarker(k *kept, tp TopicPartition) {
+func (s *shard) sendMarker(k *kept, tp journal.TopicPartition) {
 	loads := s.loads
 	m := record.EndTxn{ProducerID: k.Current.ID, ProducerEpoch: k.Current.Epoch, CoordinatorEpoch: s.j.Epoch(),
 		Commit: k.State == PrepareCommit}
@@ -41,7 +42,7 @@ func (s *shard) sendMarker(k *kept, tp TopicPartition) {
 	})
 }
 
-func (s *shard) marked(k *kept, tp TopicPartition, err error) {
+func (s *shard) marked(k *kept, tp journal.TopicPartition, err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, log.ErrInvalidProducerEpoch), errors.Is(err, log.ErrFencedCoordinator):

@@ -88,7 +88,7 @@ func parse(r journal.Record) (id string, t *Txn, err error) {
 	t.Timeout, t.Started = time.Duration(v.TimeoutMillis)*time.Millisecond, fromMillis(v.StartTimestamp)
 	for _, topic := range v.Topics {
 		for _, p := range topic.Partitions {
-			t.Partitions[TopicPartition{topic.Topic, p}] = struct{}{}
+			t.Partitions[journal.TopicPartition{Topic: topic.Topic, Partition: p}] = struct{}{}
 		}
 	}
 	return t.ID, t, nil

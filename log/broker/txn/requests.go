@@ -74,7 +74,7 @@ func (s *shard) init(id string, expected *Producer, timeout time.Duration, fresh
 
 // Add handles AddPartitionsToTxn, and AddOffsetsToTxn with the group's partition of __consumer_offsets. With V2 it is
 // what a Produce or TxnOffsetCommit of that version does first for what is not part of the transaction yet.
-func (c *Coordinator) Add(id string, p Producer, list []TopicPartition, version int16, reply func(code int16)) {
+func (c *Coordinator) Add(id string, p Producer, list []journal.TopicPartition, version int16, reply func(code int16)) {
 	until := c.opts.Now().Add(waitTimeout)
 	c.on(id, func(s *shard, code int16) {
 		if code != 0 {
@@ -85,7 +85,7 @@ func (c *Coordinator) Add(id string, p Producer, list []TopicPartition, version 
 	})
 }
 
-func (s *shard) add(id string, p Producer, list []TopicPartition, version int16, until time.Time, reply func(int16)) {
+func (s *shard) add(id string, p Producer, list []journal.TopicPartition, version int16, until time.Time, reply func(int16)) {
 	k := s.txns[id]
 	if k == nil {
 		reply(kerr.InvalidProducerIDMapping.Code)
@@ -179,7 +179,7 @@ func (e *ending) takeID(s *shard) {
 
 // Verify handles AddPartitionsToTxn that only asks: is the partition part of the producer's open transaction, and if not,
 // why?
-func (c *Coordinator) Verify(id string, p Producer, tp TopicPartition, reply func(code int16)) {
+func (c *Coordinator) Verify(id string, p Producer, tp journal.TopicPartition, reply func(code int16)) {
 	c.on(id, func(s *shard, code int16) {
 		if code == 0 {
 			code = s.verify(id, p, tp)
@@ -188,7 +188,7 @@ func (c *Coordinator) Verify(id string, p Producer, tp TopicPartition, reply fun
 	})
 }
 
-func (s *shard) verify(id string, p Producer, tp TopicPartition) int16 {
+func (s *shard) verify(id string, p Producer, tp journal.TopicPartition) int16 {
 	k := s.txns[id]
 	if k == nil {
 		return kerr.InvalidProducerIDMapping.Code

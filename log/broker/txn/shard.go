@@ -85,7 +85,7 @@ func (s *shard) Loaded(now time.Time) {
 }
 
 // expect tells partitions of an open transaction of version 2: only those have an epoch of their own.
-func (s *shard) expect(t *Txn, list []TopicPartition) {
+func (s *shard) expect(t *Txn, list []journal.TopicPartition) {
 	if t.Client != V2 {
 		return
 	}

@@ -1,12 +1,13 @@
 package txn
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
 // State of a transactional id. The values are those of Kafka's records.
@@ -25,16 +26,6 @@ const (
 
 func (s State) String() string {
 	return [...]string{"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead"}[s]
-}
-
-// TopicPartition names a partition.
-type TopicPartition struct {
-	Topic     string
-	Partition int32
-}
-
-func compare(a, b TopicPartition) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
 // Producer is an instance's claim: its id and epoch.
@@ -74,8 +65,8 @@ type Txn struct {
 	// Client is the transaction version of the request that opened or ended the last transaction.
 	Client     int16
 	Timeout    time.Duration
-	Partitions map[TopicPartition]struct{} // Invariant: empty in Empty, CompleteCommit and CompleteAbort
-	Started    time.Time                   // of the transaction; zero when there is none
+	Partitions map[journal.TopicPartition]struct{} // Invariant: empty in Empty, CompleteCommit and CompleteAbort
+	Started    time.Time                           // of the transaction; zero when there is none
 	Updated    time.Time
 }
 
@@ -93,7 +84,7 @@ type Verdict struct {
 // newTxn is the state of an id that was never used.
 func newTxn(id string, now time.Time) *Txn {
 	return &Txn{ID: id, Current: Producer{noProducer, noEpoch}, Previous: Producer{noProducer, noEpoch}, Next: noProducer,
-		Partitions: map[TopicPartition]struct{}{}, Updated: now}
+		Partitions: map[journal.TopicPartition]struct{}{}, Updated: now}
 }
 
 func (t *Txn) completing() bool { return t.State == PrepareCommit || t.State == PrepareAbort }
@@ -163,7 +154,7 @@ func (t *Txn) check(p Producer) int16 {
 }
 
 // Add handles AddPartitionsToTxn and AddOffsetsToTxn, and what joins a transaction by itself in version 2.
-func (t *Txn) Add(p Producer, list []TopicPartition, version int16, now time.Time) Verdict {
+func (t *Txn) Add(p Producer, list []journal.TopicPartition, version int16, now time.Time) Verdict {
 	if code := t.check(p); code != 0 {
 		return Verdict{Code: code}
 	}
@@ -328,11 +319,11 @@ func (t *Txn) Idle(since time.Time) bool {
 }
 
 // List is the partitions of the transaction, in order.
-func (t *Txn) List() []TopicPartition {
-	list := make([]TopicPartition, 0, len(t.Partitions))
+func (t *Txn) List() []journal.TopicPartition {
+	list := make([]journal.TopicPartition, 0, len(t.Partitions))
 	for tp := range t.Partitions {
 		list = append(list, tp)
 	}
-	slices.SortFunc(list, compare)
+	slices.SortFunc(list, journal.TopicPartition.Compare)
 	return list
 }

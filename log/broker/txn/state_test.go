@@ -9,12 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"pgregory.net/rapid"
+
+	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
-func tps(topic string, partitions ...int32) []TopicPartition {
-	var list []TopicPartition
+func tps(topic string, partitions ...int32) []journal.TopicPartition {
+	var list []journal.TopicPartition
 	for _, p := range partitions {
-		list = append(list, TopicPartition{topic, p})
+		list = append(list, journal.TopicPartition{Topic: topic, Partition: p})
 	}
 	return list
 }

@@ -21,7 +21,7 @@ type view struct {
 
 type openTxn struct {
 	producer   Producer
-	partitions map[TopicPartition]struct{}
+	partitions map[journal.TopicPartition]struct{}
 	guard      Guard
 }
 
@@ -60,12 +60,12 @@ func (v *view) reset() {
 
 func (v *view) set(t *Txn) { v.add(t.ID, t.Current, t.List()) }
 
-func (v *view) add(id string, p Producer, list []TopicPartition) {
+func (v *view) add(id string, p Producer, list []journal.TopicPartition) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	o := v.open[id]
 	if o == nil || o.producer != p {
-		o = &openTxn{producer: p, partitions: make(map[TopicPartition]struct{}, len(list))}
+		o = &openTxn{producer: p, partitions: make(map[journal.TopicPartition]struct{}, len(list))}
 		o.guard.users.Store(1)
 		v.open[id] = o
 	}
@@ -89,7 +89,7 @@ func (v *view) drop(id string) *Guard {
 // Enter lets in a batch that is about to be appended, if its partition is part of the producer's open transaction: one that
 // comes late must not open a transaction that nobody will end (KIP-890, part 1). The transaction gets no marker
 // before Leave is called. It costs two look-ups in memory; Verify knows why a batch is not let in.
-func (c *Coordinator) Enter(id string, p Producer, tp TopicPartition) (*Guard, bool) {
+func (c *Coordinator) Enter(id string, p Producer, tp journal.TopicPartition) (*Guard, bool) {
 	s := c.shards.For(id)
 	if s.j.Serving() != nil {
 		return nil, false
@@ -108,7 +108,7 @@ func (c *Coordinator) Enter(id string, p Producer, tp TopicPartition) (*Guard, b
 }
 
 // Has says whether a partition is durably part of the producer's open transaction.
-func (c *Coordinator) Has(id string, p Producer, tp TopicPartition) bool {
+func (c *Coordinator) Has(id string, p Producer, tp journal.TopicPartition) bool {
 	g, ok := c.Enter(id, p, tp)
 	g.Leave()
 	return ok
@@ -121,7 +121,7 @@ type Description struct {
 	Producer   Producer
 	Timeout    time.Duration
 	Started    time.Time
-	Partitions []TopicPartition
+	Partitions []journal.TopicPartition
 }
 
 func (t *Txn) describe() Description {
