@@ -121,10 +121,7 @@ func (b *Broker) append(ctx context.Context, p *production, r *request, t *clust
 		p.refuse(sp, refuse(kerr.NotEnoughReplicas, "topic "+t.Name+" has fewer replicas in sync than its min.insync.replicas"))
 		return
 	}
-	h, err := b.check(batch, req.Version, settings, now, r.internal, sp)
-	if err == nil && settings.Recodes(h.Codec()) {
-		batch, err = b.recompress(batch, settings)
-	}
+	batch, h, err := b.check(batch, req.Version, settings, now, r.internal, sp)
 	var guard *txn.Guard
 	if err == nil && h.Transactional() {
 		guard, err = b.enterProduce(req, h, joined, journal.TopicPartition{Topic: t.Name, Partition: sp.Partition})

@@ -33,21 +33,29 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// check checks the batch that a producer sends to a partition of a topic with settings s, and corrects its largest timestamp.
+// check checks the batch that a producer sends to a partition of a topic with settings s, and returns what is stored of it: with
+// its largest timestamp corrected, in the topic's codec. Its records are decompressed once at most.
 func (b *Broker) check(raw []byte, version int16, s *topicconfig.Settings, now time.Time, internal bool,
 	sp *kmsg.ProduceResponseTopicPartition,
-) (record.Header, error) {
+) ([]byte, record.Header, error) {
 	h, err := checkBatch(raw, version, s.Log.MaxMessageBytes)
 	if err != nil {
-		return h, err
+		return nil, h, err
 	}
 	if h.LogAppendTime() && !s.Log.LogAppendTime {
-		return h, refuse(kerr.InvalidTimestamp, "record batch claims the broker's time in a topic whose message.timestamp.type is CreateTime")
+		return nil, h, refuse(kerr.InvalidTimestamp, "record batch claims the broker's time in a topic whose message.timestamp.type is CreateTime")
 	}
-	if rules := rulesFor(s, now, internal); rules.needRecords(h, internal) {
-		err = b.checkRecords(raw, h, rules, sp)
+	c := recordCheck{rules: rulesFor(s, now, internal), newest: noTimestamp, sp: sp}
+	switch {
+	case s.Recodes(h.Codec()):
+		raw, err = b.recompress(raw, s, &c)
+	case c.rules.needRecords(h, internal):
+		err = b.checkRecords(raw, h, &c)
 	}
-	return h, err
+	if err == nil && c.seen > 0 && c.newest != h.MaxTimestamp {
+		record.SetMaxTimestamp(raw, c.newest)
+	}
+	return raw, h, err
 }
 
 // checkBatch checks what the header of the one batch says that a producer sends to a partition.
@@ -108,9 +116,8 @@ func (r recordRules) needRecords(h record.Header, internal bool) bool {
 		r.keys || r.ofTime && (r.first > math.MinInt64 || h.MaxTimestamp > r.last)
 }
 
-// checkRecords refuses a batch whose records are not what its header says, or break the topic's rules, naming those. A largest
-// timestamp that is not the records' is corrected in place, as in Kafka.
-func (b *Broker) checkRecords(raw []byte, h record.Header, rules recordRules, sp *kmsg.ProduceResponseTopicPartition) error {
+// checkRecords refuses a batch whose records are not what its header says, or break the topic's rules.
+func (b *Broker) checkRecords(raw []byte, h record.Header, c *recordCheck) error {
 	from := b.readers
 	if h.Codec() == record.None {
 		from = b.plainReaders // looking at what is there waits for nobody's decompression
@@ -118,36 +125,50 @@ func (b *Broker) checkRecords(raw []byte, h record.Header, rules recordRules, sp
 	reader := from.Get()
 	defer from.Put(reader)
 	err := reader.Reset(raw)
-	keyless, untimely, newest := false, false, int64(noTimestamp)
-	for i := int32(0); err == nil && reader.Next(); i++ {
-		r := reader.Record()
-		newest = max(newest, r.Timestamp)
-		noKey := rules.keys && r.Key == nil
-		badTime := rules.ofTime && r.Timestamp != noTimestamp && (r.Timestamp < rules.first || r.Timestamp > rules.last)
-		if !noKey && !badTime {
-			continue
-		}
-		keyless, untimely = keyless || noKey, untimely || badTime && !noKey
-		if len(sp.ErrorRecords) < maxRecordErrors {
-			sp.ErrorRecords = append(sp.ErrorRecords, rules.broken(i, r.Timestamp, noKey))
-		}
+	for err == nil && reader.Next() {
+		c.see(reader.Record())
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		err = reader.Err()
+	}
+	return c.verdict(err)
+}
+
+// recordCheck holds the records of one batch against the topic's rules.
+type recordCheck struct {
+	rules             recordRules
+	seen              int32
+	newest            int64 // the largest timestamp; one in the header that is not this is corrected, as in Kafka
+	keyless, untimely bool
+	sp                *kmsg.ProduceResponseTopicPartition // names the records that break a rule
+}
+
+func (c *recordCheck) see(r *record.Record) {
+	at := c.seen
+	c.seen++
+	c.newest = max(c.newest, r.Timestamp)
+	noKey := c.rules.keys && r.Key == nil
+	badTime := c.rules.ofTime && r.Timestamp != noTimestamp && (r.Timestamp < c.rules.first || r.Timestamp > c.rules.last)
+	if !noKey && !badTime {
+		return
+	}
+	c.keyless, c.untimely = c.keyless || noKey, c.untimely || badTime && !noKey
+	if len(c.sp.ErrorRecords) < maxRecordErrors {
+		c.sp.ErrorRecords = append(c.sp.ErrorRecords, c.rules.broken(at, r.Timestamp, noKey))
+	}
+}
+
+// verdict is what the batch is refused with; err is how going over its records ended.
+func (c *recordCheck) verdict(err error) error {
+	switch {
 	case errors.Is(err, record.ErrTooLarge):
 		return refuse(kerr.MessageTooLarge, fmt.Sprintf("records decompress to more than %d bytes", maxUnpackedBytes))
-	}
-	switch {
 	case err != nil:
 		return refuse(kerr.InvalidRecord, err.Error())
-	case untimely: // as Kafka answers where both rules are broken
+	case c.untimely: // as Kafka answers where both rules are broken
 		return refuse(kerr.InvalidTimestamp, "record timestamps are outside the topic's message.timestamp.before.max.ms or message.timestamp.after.max.ms")
-	case keyless:
+	case c.keyless:
 		return refuse(kerr.InvalidRecord, "a compacted topic takes only records with a key")
-	}
-	if newest != h.MaxTimestamp {
-		record.SetMaxTimestamp(raw, newest)
 	}
 	return nil
 }

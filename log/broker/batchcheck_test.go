@@ -181,7 +181,7 @@ func TestCheckingAllocatesNothingPerRecord(t *testing.T) {
 	batch := batchOf(values...)
 	var sp kmsg.ProduceResponseTopicPartition
 	allocs := testing.AllocsPerRun(20, func() {
-		if _, err := s.check(batch, 13, &topic.Settings, time.Now(), false, &sp); err != nil {
+		if _, _, err := s.check(batch, 13, &topic.Settings, time.Now(), false, &sp); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -113,7 +113,7 @@ func BenchmarkCheckBatch(b *testing.B) {
 				b.SetBytes(int64(len(plain)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := br.check(batch, 13, &settings, time.Now(), false, &sp); err != nil {
+					if _, _, err := br.check(batch, 13, &settings, time.Now(), false, &sp); err != nil {
 						b.Fatal(err)
 					}
 				}

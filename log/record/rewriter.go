@@ -84,6 +84,12 @@ func (w *Rewriter) Rewrite(dst, batch []byte, keep func(*Record) bool) (out []by
 // a codec that has none. A batch that is in that codec already keeps its bytes, as in Kafka, whatever level it was made
 // with; so does one without records. Bad batches are refused as by Rewrite.
 func (w *Rewriter) Recompress(dst, batch []byte, codec Codec, level int) ([]byte, error) {
+	return w.RecompressSeen(dst, batch, codec, level, func(*Record) {})
+}
+
+// RecompressSeen is Recompress for who has to look at the records as well: it calls see for each of them in order. see must not
+// hold on to the record.
+func (w *Rewriter) RecompressSeen(dst, batch []byte, codec Codec, level int, see func(*Record)) ([]byte, error) {
 	h, err := w.reset(batch)
 	if err != nil {
 		return dst, err
@@ -91,6 +97,7 @@ func (w *Rewriter) Recompress(dst, batch []byte, codec Codec, level int) ([]byte
 	defer w.shrink()
 	body := w.r.c.b
 	for w.r.Next() {
+		see(w.r.Record())
 	}
 	if err := w.r.Err(); err != nil {
 		return dst, err
