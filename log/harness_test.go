@@ -109,17 +109,26 @@ func batchOf(size int, ts int64) []byte {
 // appendAll stages, commits and applies batches as a single-voter leader of term 1 would.
 func appendAll(t testing.TB, s *Store, p *Partition, batches ...[]byte) {
 	t.Helper()
+	if err := tryAppend(s, p, batches...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tryAppend is appendAll where the store may refuse: whoever runs a disk full learns of it here, as Writable may change between a
+// look and an append.
+func tryAppend(s *Store, p *Partition, batches ...[]byte) error {
 	entries := make([]Entry, len(batches))
 	for i, b := range batches {
 		if _, err := p.Stage(1, b, time.UnixMilli(1_000_000)); err != nil {
-			t.Fatal(err)
+			return err
 		}
 		entries[i] = Entry{Index: p.LastIndex() + 1 + uint64(i), Term: 1, Data: b}
 	}
 	if err := s.Commit([]Mutation{{Group: p.id, Entries: entries}}); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	p.Apply(entries)
+	return nil
 }
 
 // readAll reads [from, end) in steps of maxBytes.

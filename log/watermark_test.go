@@ -65,24 +65,13 @@ func TestDiskFull(t *testing.T) {
 	}
 	p := mustPartition(t, s, 1)
 	template := batchOf(size, 1)
-	appendOne := func() error {
-		b := slices.Clone(template)
-		if _, err := p.Stage(1, b, time.Now()); err != nil {
-			return err
-		}
-		es := []Entry{{Index: p.LastIndex() + 1, Term: 1, Data: b}}
-		if err := s.Commit([]Mutation{{Group: 1, Entries: es}}); err != nil {
-			return err
-		}
-		p.Apply(es)
-		return nil
-	}
+	appendOne := func() error { return tryAppend(s, p, slices.Clone(template)) }
 	var err error
 	n := 0
 	for ; err == nil && n < 4*diskMiB; n++ {
 		err = appendOne()
 	}
-	if !errors.Is(err, ErrDiskFull) || !errors.Is(s.Writable(), ErrDiskFull) {
+	if !errors.Is(err, ErrDiskFull) {
 		t.Fatalf("after %d batches: %v", n, err)
 	}
 	full := p.Marks()
@@ -97,16 +86,7 @@ func TestDiskFull(t *testing.T) {
 	p.Apply(meta)
 	p.SetConfig(Config{RetentionBytes: 16 << 20})
 	p.Retain(time.Now())
-	deadline := time.Now().Add(30 * time.Second)
-	for s.Writable() != nil {
-		if time.Now().After(deadline) {
-			t.Fatalf("no space came back: %+v", s.Stats())
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if err := appendOne(); err != nil {
-		t.Fatal(err)
-	}
+	appendsResume(t, s, appendOne)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +98,23 @@ func TestDiskFull(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// appendsResume appends once, as soon as there is space for it.
+func appendsResume(t *testing.T, s *Store, appendOne func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		err := appendOne()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, ErrDiskFull) {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no space came back: %+v", s.Stats())
+		}
 	}
 }
 
@@ -136,24 +133,29 @@ func TestCompactionEmptiesAFullDisk(t *testing.T) {
 	p := mustPartition(t, s, 1)
 	p.SetConfig(compacting())
 	last := map[string]int64{}
-	for i := 0; s.Writable() == nil; i++ {
-		if i > disk/60_000 {
+	appendOne := func(i int) error {
+		key, offset := fmt.Sprint(i%20), p.Marks().End
+		err := tryAppend(s, p, keyed(time.Now().UnixMilli(), 60_000, key))
+		if err == nil {
+			last[key] = offset
+		}
+		return err
+	}
+	var full error
+	n := 0
+	for ; full == nil; n++ {
+		if n > disk/60_000 {
 			t.Fatal("the disk does not fill")
 		}
-		key := fmt.Sprint(i % 20)
-		last[key] = p.Marks().End
-		appendAll(t, s, p, keyed(time.Now().UnixMilli(), 60_000, key))
+		full = appendOne(n)
+	}
+	if !errors.Is(full, ErrDiskFull) {
+		t.Fatal(full)
 	}
 	if err := s.Compact(1); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(30 * time.Second)
-	for s.Writable() != nil {
-		if time.Now().After(deadline) {
-			t.Fatalf("no space came back: %+v", s.Stats())
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	appendsResume(t, s, func() error { return appendOne(n) })
 	seen := map[string]int64{}
 	eachCommitted(t, p, 0, func(_ *record.Header, r *record.Record) { seen[string(r.Key)] = r.Offset })
 	if !maps.Equal(seen, last) {
