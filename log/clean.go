@@ -41,6 +41,9 @@ func (a *RoundStats) add(b RoundStats) {
 // compacted.
 var errOvertaken = errors.New("compaction was overtaken")
 
+// keyCost is about what the key index takes on disk for a record beside its key; it does so twice, in its log and in a table.
+const keyCost = 40
+
 // roundRuns is how many run ids a round takes at once.
 const roundRuns = 16
 
@@ -159,12 +162,13 @@ func (p *Partition) findExtent(now time.Time) (extent, error) {
 	return x.extent, err
 }
 
-// eachOfRun calls f for the batches of a run from an offset on; what retention takes meanwhile is left out.
-func (r *round) eachOfRun(x *run, from int64, f func(*storedBatch) error) error {
+// eachOfRun calls f for the batches of a run from an offset on, all of them or those that pick takes; what retention takes meanwhile
+// is left out.
+func (r *round) eachOfRun(x *run, from int64, pick func(*runMeta) bool, f func(*storedBatch) error) error {
 	var batches, bytes int64
-	whole := from <= x.base
+	whole := from <= x.base && pick == nil
 	for more := true; more; {
-		err := r.s.readRun(r.p.id, x.id, from, &r.chunk)
+		err := r.s.readRun(r.p.id, x.id, from, pick, &r.chunk)
 		if !r.named(x) {
 			return nil
 		}
@@ -268,46 +272,86 @@ func (r *round) foldKeys() error {
 		}
 	}
 	r.folded = next
-	if next >= r.end() {
-		return nil
+	r.v.later = keyindex.NewSketch(r.from.base, r.end()-r.from.base)
+	if next < r.from.base {
+		r.v.compared = r.from.base // what the rounds before left because the index had lost it goes now
 	}
 	fold := r.index.NewFold(group)
 	reader := record.NewReader(maxDecompressed)
 	add := func(b *storedBatch) error {
-		if b.meta.last < next {
-			return nil
+		// The index is written through memory maps too, where a full disk is a SIGBUS.
+		if err := r.s.space.compactionErr(int64(len(b.data))); err != nil {
+			return err
 		}
 		if err := reader.Reset(b.data); err != nil {
 			return err
 		}
+		indexed := int64(0)
+		defer func() { r.s.space.grew(indexed) }()
 		h := reader.BatchHeader()
 		if h.Control() || r.v.isAborted(h) {
 			return nil
 		}
 		for reader.Next() {
-			if x := reader.Record(); x.Key != nil && x.Offset >= next {
+			x := reader.Record()
+			if x.Key == nil || x.Offset < min(next, r.from.base) {
+				continue
+			}
+			if x.Offset >= r.from.base {
+				r.v.later.Put(x.Key, x.Offset)
+			}
+			if x.Offset >= next {
 				if err := fold.Put(x.Key, x.Offset); err != nil {
 					return err
 				}
+				indexed += 2 * (int64(len(x.Key)) + keyCost)
 			}
 		}
 		return reader.Err()
 	}
-	if err := r.each(next, add); err != nil {
+	if err := r.each(min(next, r.from.base), add); err != nil {
 		fold.Discard()
 		return fmt.Errorf("fold keys: %w", err)
 	}
-	if err := fold.Commit(r.end()); err != nil {
-		return fmt.Errorf("fold keys: %w", err)
+	if next < r.end() {
+		if err := fold.Commit(r.end()); err != nil {
+			return fmt.Errorf("fold keys: %w", err)
+		}
+		r.folded = r.end()
 	}
-	r.folded = r.end()
+	return r.noteMortal(reader)
+}
+
+// noteMortal enters the tombstones that may go in this round into the sketch, so that the index is asked about each older record of
+// their keys: invariant 10 must not rest on what a round before has decided.
+func (r *round) noteMortal(reader *record.Reader) error {
+	mortal := func(m *runMeta) bool { return m.clean != 0 && m.clean <= r.v.expired }
+	for i := range r.man.runs {
+		x := &r.man.runs[i]
+		if x.clean == 0 {
+			continue
+		}
+		if err := r.eachOfRun(x, x.base, mortal, func(b *storedBatch) error {
+			if err := reader.Reset(b.data); err != nil {
+				return err
+			}
+			for reader.Next() {
+				if k := reader.Record(); k.Key != nil && k.Value == nil {
+					r.v.later.Put(k.Key, k.Offset)
+				}
+			}
+			return reader.Err()
+		}); err != nil {
+			return fmt.Errorf("look for tombstones: %w", err)
+		}
+	}
 	return nil
 }
 
 // each calls f for every batch below the cleanable end that ends behind offset, in order.
 func (r *round) each(offset int64, f func(*storedBatch) error) error {
 	for i := r.man.find(offset); i < len(r.man.runs); i++ {
-		if err := r.eachOfRun(&r.man.runs[i], max(offset, r.man.runs[i].base), f); err != nil {
+		if err := r.eachOfRun(&r.man.runs[i], max(offset, r.man.runs[i].base), nil, f); err != nil {
 			return err
 		}
 	}
@@ -349,7 +393,7 @@ func (r *round) goOver() error {
 }
 
 func (r *round) goOverRun(x *run, rewrite bool) error {
-	if err := r.eachOfRun(x, x.base, func(b *storedBatch) error {
+	if err := r.eachOfRun(x, x.base, nil, func(b *storedBatch) error {
 		y, err := r.v.judge(b.data, b.meta.clean)
 		if err != nil {
 			return err
@@ -380,7 +424,7 @@ func (r *round) copyRun(x *run, below int64) error {
 	r.chunk = chunk{}
 	defer func() { r.chunk = kept }()
 	errDone := errors.New("done")
-	err := r.eachOfRun(x, x.base, func(b *storedBatch) error {
+	err := r.eachOfRun(x, x.base, nil, func(b *storedBatch) error {
 		if b.meta.base >= below {
 			return errDone
 		}

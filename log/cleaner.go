@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,7 @@ type cleaner struct {
 	stats   RoundStats
 	current GroupID // 0: none
 	drops   map[GroupID]struct{}
+	dropErr error // of the last dropKeys, said once
 }
 
 // CompactionStats are what compaction did since Open, and what it is doing.
@@ -174,6 +176,9 @@ func (k *cleaner) round(p *Partition, why string, rest func(int64, time.Duration
 	if k.closed || k.stopped() {
 		return ErrClosed
 	}
+	if err := k.s.space.compactionErr(0); err != nil {
+		return err
+	}
 	if err := k.openIndex(); err != nil {
 		return err
 	}
@@ -238,7 +243,23 @@ func (k *cleaner) openIndex() error {
 	if err != nil {
 		return fmt.Errorf("open key index: %w", err)
 	}
+	groups, err := x.Groups()
+	if err != nil {
+		return errors.Join(err, x.Close())
+	}
 	k.index = x
+	// A drop whose last step a crash took, or a data directory without its newest part, leaves keys that nobody asks for.
+	known := map[GroupID]bool{}
+	for _, id := range k.s.Groups() {
+		known[id] = true
+	}
+	k.stateMu.Lock()
+	defer k.stateMu.Unlock()
+	for _, g := range groups {
+		if !known[GroupID(g)] {
+			k.drops[GroupID(g)] = struct{}{}
+		}
+	}
 	return nil
 }
 
@@ -282,36 +303,51 @@ func (k *cleaner) forget(id GroupID) {
 	}
 }
 
+// dropKeys deletes the keys of dropped groups. Those that it fails for it tries again at the next tick.
 func (k *cleaner) dropKeys() {
-	k.stateMu.Lock()
-	ids := make([]GroupID, 0, len(k.drops))
-	for id := range k.drops {
-		ids = append(ids, id)
-	}
-	clear(k.drops)
-	k.stateMu.Unlock()
-	if len(ids) == 0 {
-		return
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.index == nil {
-		if _, err := os.Stat(filepath.Join(k.s.dir.path, keyIndexDir)); err != nil {
-			return // nothing was ever compacted
-		}
-	}
 	if k.closed {
 		return
 	}
-	err := k.openIndex()
-	for _, id := range ids {
-		if err == nil {
-			err = k.index.Drop(uint64(id))
+	if k.index == nil {
+		if _, err := os.Stat(filepath.Join(k.s.dir.path, keyIndexDir)); errors.Is(err, os.ErrNotExist) {
+			k.takeDrops() // nothing was ever compacted
+			return
 		}
 	}
-	if err != nil {
-		k.s.log.Warn("keys of a deleted partition stay in the key index", "error", err)
+	ids := k.takeDrops()
+	if len(ids) == 0 {
+		return
 	}
+	err := k.s.space.compactionErr(0)
+	if err == nil {
+		err = k.openIndex()
+	}
+	for len(ids) > 0 && err == nil {
+		if err = k.index.Drop(uint64(ids[0])); err == nil {
+			ids = ids[1:]
+		}
+	}
+	k.stateMu.Lock()
+	for _, id := range ids {
+		k.drops[id] = struct{}{}
+	}
+	again := err != nil && k.dropErr != nil && err.Error() == k.dropErr.Error()
+	k.dropErr = err
+	k.stateMu.Unlock()
+	if err != nil && !again {
+		k.s.log.Warn("keys of a deleted partition are still in the key index; they are deleted later", "groups", len(ids), "error", err)
+	}
+}
+
+// takeDrops takes the dropped groups whose keys are to be deleted.
+func (k *cleaner) takeDrops() []GroupID {
+	k.stateMu.Lock()
+	defer k.stateMu.Unlock()
+	ids := slices.Sorted(maps.Keys(k.drops))
+	clear(k.drops)
+	return ids
 }
 
 // Compact does a round for a partition at once, whether it is due or not, and without rest; a partition that was put aside is

@@ -49,14 +49,17 @@ func (c *chunk) seal() {
 	}
 }
 
-// readRun reads batches of a run from the one that holds offset on.
-func (s *Store) readRun(id GroupID, run uint64, offset int64, c *chunk) error {
+// readRun reads batches of a run from the one that holds offset on, all of them or those that pick takes.
+func (s *Store) readRun(id GroupID, run uint64, offset int64, pick func(*runMeta) bool, c *chunk) error {
 	c.reset()
 	err := s.view(func(txn *badger.Txn) error {
 		it := newRunIterator(txn, id)
 		defer it.close()
 		ok, err := it.seek(run, offset)
 		for ; ok && err == nil; ok, err = it.next() {
+			if pick != nil && !pick(&it.meta) {
+				continue
+			}
 			if c.full() {
 				c.more = true
 				return nil

@@ -5,11 +5,18 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/rowtrail/rowtrail/log/keyindex"
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
 // forgetBytes bounds the keys of the tombstones that one round lets go; further ones stay until the next round.
 const forgetBytes = 16 << 20
+
+// askedBytes bounds the answers of the key index that a round keeps; askedCost is what one takes beside its key.
+const (
+	askedBytes = 8 << 20
+	askedCost  = 64
+)
 
 // forgotten are keys whose last record, a tombstone, goes with the swap. The key index hears of it after that.
 type forgotten struct {
@@ -45,6 +52,10 @@ type survivors struct {
 	rewriter *record.Rewriter
 	// latest is the offset of the last committed record of a key; ok is false for a key that is not known.
 	latest func(key []byte) (offset int64, ok bool, err error)
+	// later knows of the records that no round has seen yet, and of tombstones that may go. A record from compared on that it lets
+	// nothing follow has no successor: earlier rounds have compared it with all others. nil: latest is asked about every record.
+	later    *keyindex.Sketch
+	compared int64
 
 	logStart int64 // nothing that ends below is readable
 	end      int64 // the batch that ends here stays even when nothing is left in it, so that readers reach it
@@ -56,6 +67,10 @@ type survivors struct {
 	// transactions that were open at one moment.
 	holding map[int64]struct{}
 
+	// asked are answers of latest about records that went: a key that was written often is asked about once.
+	asked      map[string]int64
+	askedBytes int
+
 	records int64 // records that went
 	forgot  forgotten
 	markers []int64 // offsets of the markers of aborted transactions that went, rising
@@ -65,7 +80,7 @@ type survivors struct {
 func newSurvivors(aborted []AbortedTxn) *survivors {
 	v := &survivors{
 		rewriter: record.NewRewriter(maxDecompressed),
-		aborted:  map[int64][]AbortedTxn{}, holding: map[int64]struct{}{},
+		aborted:  map[int64][]AbortedTxn{}, holding: map[int64]struct{}{}, asked: map[string]int64{},
 	}
 	for _, a := range aborted {
 		v.aborted[a.ProducerID] = append(v.aborted[a.ProducerID], a)
@@ -169,12 +184,22 @@ func (v *survivors) keepRecord(clean int64, tombstones *int, failed *error) func
 		if *failed != nil || r.Key == nil {
 			return true
 		}
+		if v.later != nil && r.Offset >= v.compared && !v.later.Follows(r.Key, r.Offset) {
+			if r.Value == nil {
+				*tombstones++
+			}
+			return true
+		}
+		if last, ok := v.asked[string(r.Key)]; ok && last > r.Offset {
+			return false
+		}
 		last, known, err := v.latest(r.Key)
 		switch {
 		case err != nil:
 			*failed = err
 			return true
 		case known && last > r.Offset:
+			v.remember(r.Key, last)
 			return false
 		case r.Value != nil:
 			return true
@@ -185,4 +210,14 @@ func (v *survivors) keepRecord(clean int64, tombstones *int, failed *error) func
 		*tombstones++
 		return true
 	}
+}
+
+// remember keeps an answer that holds for the round.
+func (v *survivors) remember(key []byte, last int64) {
+	if v.askedBytes >= askedBytes {
+		clear(v.asked)
+		v.askedBytes = 0
+	}
+	v.asked[string(key)] = last
+	v.askedBytes += len(key) + askedCost
 }

@@ -25,6 +25,8 @@ const (
 	blockCacheSize = 0
 	indexCacheSize = 16 << 20
 	valueThreshold = 1 << 10 // an entry is far smaller
+	// A merge has up to a dozen tables under construction, each in buffers of two to four times this size.
+	tableSize = 1 << 20
 )
 
 // format is the layout of the database, kept as its external magic number.
@@ -53,12 +55,6 @@ type Index struct {
 	fold   limits
 	mu     sync.RWMutex // held while db is used; Close waits
 	closed bool
-}
-
-// Stats of an Index, for metrics.
-type Stats struct {
-	Keys  int64 // in tables; a key counts again for each version that is not merged yet
-	Bytes int64 // of tables on disk
 }
 
 // Open opens or creates the index in dir. A directory that is damaged or of another format is set aside: it can be folded
@@ -126,6 +122,7 @@ func openDatabase(dir string, logger *slog.Logger, memTable int64) (db *badger.D
 		WithCompression(options.None).
 		WithChecksumVerificationMode(options.OnBlockRead).
 		WithMemTableSize(memTable).
+		WithBaseTableSize(tableSize).
 		WithValueThreshold(min(valueThreshold, memTable/100)).
 		WithNumMemtables(2).
 		WithNumCompactors(2).
@@ -282,17 +279,4 @@ func (x *Index) Groups() (groups []uint64, err error) {
 		return nil, fmt.Errorf("list groups of key index: %w", err)
 	}
 	return groups, nil
-}
-
-// Stats tells how large the index is.
-func (x *Index) Stats() Stats {
-	var s Stats
-	_ = x.use(func() error { // a closed index is empty
-		for _, t := range x.db.Tables() {
-			s.Keys += int64(t.KeyCount)
-			s.Bytes += int64(t.OnDiskSize)
-		}
-		return nil
-	})
-	return s
 }
