@@ -150,7 +150,7 @@ func (d *dataDir) diskBytes() int64 {
 	return n
 }
 
-// checkTables verifies the tables before Badger opens them. Tables hold keys and small values only, so they are few.
+// checkTables verifies the tables, and the logs of what is in none yet, before Badger opens them. Tables hold keys and small values only, so they are few.
 func (d *dataDir) checkTables() error {
 	err := tables.Check(d.path, 0)
 	switch {
@@ -159,6 +159,14 @@ func (d *dataDir) checkTables() error {
 			ErrDamaged, err)
 	case errors.Is(err, tables.ErrDamaged):
 		return fmt.Errorf("%w: %w; restore the data directory from a backup, or this file", ErrDamaged, err)
+	case err != nil:
+		return err
 	}
-	return err
+	// Invariant 1: what a cut would take was acknowledged.
+	if err := tables.CheckLogs(d.path); errors.Is(err, tables.ErrDamaged) {
+		return fmt.Errorf("%w: %w; restore the data directory from a backup", ErrDamaged, err)
+	} else if err != nil {
+		return err
+	}
+	return nil
 }

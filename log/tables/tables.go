@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
@@ -52,7 +53,8 @@ func Check(dir string, magic uint16) error {
 	}
 	manifest, end, err := badger.ReplayManifestFile(f, magic, badger.DefaultOptions(dir).WithLogger(nil))
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)
+		text, _, _ := strings.Cut(err.Error(), "\n") // some have a hint for who embeds the database
+		return fmt.Errorf("%w: %s: %s", ErrDamaged, name, text)
 	}
 	for id := range manifest.Tables {
 		path := table.NewFilename(id, dir)
