@@ -86,13 +86,26 @@ func (r *round) run() error {
 	if err := r.foldKeys(); err != nil {
 		return err
 	}
+	r.v.folded = r.folded
 	if err := r.goOver(); err != nil {
 		return err
 	}
 	if err := r.swap(); err != nil {
 		return err
 	}
+	if r.v.lost > 0 {
+		return r.resetIndex()
+	}
 	return r.forget()
+}
+
+// resetIndex has an index built again that was found to have lost entries. Records have stayed for want of them; none has gone.
+func (r *round) resetIndex() error {
+	r.s.log.Warn("the key index has lost keys of a partition; they are entered again from the log", "group", r.p.id, "records", r.v.lost)
+	if err := r.index.Drop(uint64(r.p.id)); err != nil {
+		return fmt.Errorf("reset key index: %w", err)
+	}
+	return nil
 }
 
 // forget removes the keys whose tombstones went. A crash before it leaves keys without a record, which nobody asks for.

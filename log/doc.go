@@ -67,7 +67,7 @@
 //
 // Key index: a fold of committed records in a database of its own, which is not synced. After a crash it knows a prefix of what it knew,
 // and folding goes on from there. It never knows a record that the log does not hold, since only durable entries are
-// folded; one that says so belongs to another log and is built again. A tombstone's key is forgotten after the swap that removed it; a crash
+// folded; one that says so belongs to another log and is built again, and so is one that does not know a record that was folded. A tombstone's key is forgotten after the swap that removed it; a crash
 // in between leaves a key without a record.
 //
 // Value-log garbage collection: Badger writes the values of a file that its tables still name again, synced, before it
@@ -87,8 +87,9 @@
 // value-log file up to the first wrong checksum: the newest one it cuts there on opening, an older one its garbage collection
 // removes. So intact values behind the cut are written again when their keys are there, which a power failure's
 // leftovers have not, and a file with retained records behind a damaged one is not collected. A partition that
-// cannot be opened keeps no other from it. Not verified is the order of a memtable's log: it is cut at the first
-// damage, as after a crash.
+// cannot be opened keeps no other from it. A memtable's log is cut at the first wrong record, as after a crash; where that would take more than
+// the one transaction that a crash leaves unfinished, the store is not opened. What looks like a crash and cannot be told from it is damage to
+// the last transaction of that log, or a log that was cut or overwritten with zeros up to its end.
 //
 // New files: Badger creates a memtable's and a value log's file before it gives them a size, and does not open a database with
 // an empty one. The newest of each kind, where it is empty, holds nothing and is removed before opening.

@@ -67,6 +67,9 @@ type survivors struct {
 	// transactions that were open at one moment.
 	holding map[int64]struct{}
 
+	folded int64 // every record below it has been entered into the index
+	lost   int64 // records of which the index does not know although they were
+
 	// asked are answers of latest about records that went: a key that was written often is asked about once.
 	asked      map[string]int64
 	askedBytes int
@@ -194,6 +197,9 @@ func (v *survivors) keepRecord(clean int64, tombstones *int, failed *error) func
 			return false
 		}
 		last, known, err := v.latest(r.Key)
+		if err == nil && r.Offset < v.folded && (!known || last < r.Offset) {
+			v.lost++
+		}
 		switch {
 		case err != nil:
 			*failed = err
@@ -203,8 +209,9 @@ func (v *survivors) keepRecord(clean int64, tombstones *int, failed *error) func
 			return false
 		case r.Value != nil:
 			return true
-		case clean != 0 && clean <= v.expired && known && last == r.Offset && v.forgot.add(r.Key, r.Offset):
-			// Only if it is known to be the last: otherwise an older record of its key may still be there.
+		case clean != 0 && clean <= v.expired && known && last == r.Offset && v.lost == 0 && v.forgot.add(r.Key, r.Offset):
+			// Only if it is known to be the last, by an index that knew all before it: otherwise an older record of its key may still be
+			// there.
 			return false
 		}
 		*tombstones++

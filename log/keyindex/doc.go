@@ -24,12 +24,15 @@
 //   - a record is superseded only if Latest is above its offset. Without an answer, or with a lower one, it stays.
 //   - a tombstone may go only if Latest is its own offset. Otherwise an older record of its key may still be there.
 //
-// Loss of entries then costs space and never a record.
+// Loss of entries then costs space and never a record. Who finds an answer missing that must be there drops the group and folds it again.
+//
+// A Sketch spares most questions. Its "nothing follows" is certain and its "something may" is no answer: that takes Latest.
 //
 // # Crash argument
 //
-// The database is not synced. Badger replays transactions whole or not at all and in the order of their commits, so a crash,
-// or a loss of power, leaves the fold of a shorter prefix, and folding goes on from Folded. What it says is in the
+// The database is not synced. Badger replays transactions whole or not at all and in the order of their commits, so a crash
+// leaves the fold of a shorter prefix, and folding goes on from Folded. A loss of power may also take the end of a memtable and leave the next
+// one: entries are then missing below Folded, with the consequences above. What it says is in the
 // log, as only durable records are folded. A Forget that is lost leaves the offset of a record that is no more, which
 // nothing asks for; a Forget must follow the durable removal of its record, for the reason above. A Drop
 // first takes back what Folded says; one that is cut short leaves entries that folding again
