@@ -72,6 +72,7 @@ func newConn(b *Broker, nc net.Conn, limits *listenerLimits, h *host, internal b
 		host:   "in-process",
 		frames: make(chan frame, maxFramesAhead),
 	}
+	c.session.from = h
 	c.inflight, c.fetches = limits.inFlight(c.share, h), limits.fetches(h)
 	if !internal {
 		if host, _, err := net.SplitHostPort(nc.RemoteAddr().String()); err == nil {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -46,6 +47,23 @@ type host struct {
 	addr            netip.Addr
 	conns           int64 // under listenerLimits.mu
 	bytes, fetching *semaphore.Weighted
+	denied          atomic.Int64 // Unix nanoseconds: when the last log-in that failed is answered
+}
+
+// deniedAt is when a log-in that fails is answered. Until then its connection counts among the host's, so that who guesses
+// passwords over many connections at a time gets no more answers than over one, up to mostDenied.
+func (h *host) deniedAt(arrived time.Time) time.Time {
+	if h == nil {
+		return arrived.Add(deniedAfter)
+	}
+	for {
+		last := h.denied.Load()
+		at := max(arrived.UnixNano(), last) + int64(deniedAfter)
+		at = min(at, arrived.Add(mostDenied).UnixNano())
+		if h.denied.CompareAndSwap(last, max(at, last)) {
+			return time.Unix(0, at)
+		}
+	}
 }
 
 // refusedError says which limit a connection met.

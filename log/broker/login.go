@@ -17,9 +17,11 @@ const (
 	loginTimeout = 30 * time.Second
 	// maxLoginBytes bounds a frame of a client that has not logged in.
 	maxLoginBytes = 64 << 10
-	// deniedAfter is when a log-in that fails is answered, counted from its message's arrival: as with Kafka it slows down
-	// guessing, and since it is later than any check ends, the answer's time says nothing.
+	// deniedAfter is when a log-in that fails is answered, counted from its message's arrival or, where that is later, from the
+	// answer to the one before it of the same host: as with Kafka it slows down guessing, over however many connections, and
+	// since it is later than any check ends, the answer's time says nothing. mostDenied bounds it.
 	deniedAfter = 100 * time.Millisecond
+	mostDenied  = loginTimeout
 )
 
 // Principals of those who do not log in.
@@ -64,6 +66,7 @@ type session struct {
 	used      string         // the mechanism of the log-in
 	raw       bool           // the exchange goes on without request headers, after a handshake of version 0
 	expires   time.Time      // zero: never
+	from      *host          // nil: not told apart
 }
 
 // welcome lets a client in: the TLS handshake, then the log-in. Until it returns, the connection costs one goroutine
@@ -193,7 +196,7 @@ func (b *Broker) step(ctx context.Context, s *session, message []byte) (answer [
 	if err != nil {
 		s.exchange = nil
 		b.tallies.denied.Add(1)
-		wait(ctx, time.Until(arrived.Add(deniedAfter)))
+		wait(ctx, time.Until(s.from.deniedAt(arrived)))
 		if user := e.Known(); user != "" {
 			return nil, 0, fmt.Errorf("%w with %s as user %q", err, e.Mechanism(), user)
 		}
@@ -202,7 +205,7 @@ func (b *Broker) step(ctx context.Context, s *session, message []byte) (answer [
 	if !e.Done() {
 		return answer, 0, nil
 	}
-	*s = session{principal: e.User(), loggedIn: true, used: e.Mechanism()}
+	*s = session{principal: e.User(), loggedIn: true, used: e.Mechanism(), from: s.from}
 	if life := b.opts.SASL.MaxReauth; life > 0 {
 		s.expires = arrived.Add(life)
 		lifetime = life

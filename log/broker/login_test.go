@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -219,6 +221,46 @@ func TestLoginWithoutHeaders(t *testing.T) {
 	}
 	if took := time.Since(start); took < deniedAfter {
 		t.Errorf("denied after %v", took)
+	}
+}
+
+// Who guesses passwords over many connections at a time gets no more answers than over one, and others are let in meanwhile.
+func TestGuessesOfAHostAreAnsweredInTurn(t *testing.T) {
+	s := serve(t, withLogin)
+	const guesses = 30
+	start := time.Now()
+	var answered atomic.Int64
+	var all sync.WaitGroup
+	for range guesses {
+		c := dial(t, s.addr)
+		h := kmsg.NewPtrSASLHandshakeRequest()
+		h.Version, h.Mechanism = 1, "PLAIN"
+		c.Write(request1(1, h))
+		readFramed(t, c)
+		a := kmsg.NewPtrSASLAuthenticateRequest()
+		a.Version, a.SASLAuthBytes = 1, []byte("\x00alice\x00"+wrong)
+		c.Write(request1(2, a))
+		all.Go(func() {
+			io.ReadAll(c)
+			answered.Add(1)
+		})
+	}
+	if err := s.use(t, "t", kgo.SASL(by(sasl.ScramSHA256, "alice", password))); err != nil || answered.Load() == guesses {
+		t.Errorf("the right password, %d guesses answered: %v", answered.Load(), err)
+	}
+	all.Wait()
+	if took := time.Since(start); took < guesses*deniedAfter {
+		t.Errorf("%d guesses are answered within %v", guesses, took)
+	}
+
+	h, now := &host{}, time.Unix(1_000_000, 0)
+	for i := 1; i < 1000; i++ {
+		if got, want := h.deniedAt(now).Sub(now), min(time.Duration(i)*deniedAfter, mostDenied); got != want {
+			t.Fatalf("guess %d is answered after %v, want %v", i, got, want)
+		}
+	}
+	if got := h.deniedAt(now.Add(time.Hour)).Sub(now); got != time.Hour+deniedAfter {
+		t.Errorf("an hour later: after %v", got)
 	}
 }
 

@@ -2,8 +2,10 @@ package broker
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"github.com/rowtrail/rowtrail/itest/certs"
 	"github.com/rowtrail/rowtrail/log/broker/quota"
 )
 
@@ -177,10 +180,65 @@ func TestMutedConnectionsEnd(t *testing.T) {
 	}
 	muted()
 	waitFor(t, "the end of a muted connection", func() bool { return s.external.conns.Load() == 0 })
+	hasty := dial(t, s.addr)
+	hasty.Write(request1(1, produceRequest("t", -1, batchOf(string(make([]byte, 1000))))))
+	readFramed(t, hasty)
+	hasty.Write(request1(2, kmsg.NewPtrApiVersionsRequest()))
+	hasty.Close()
+	waitFor(t, "the end of one with a request on its way", func() bool { return s.external.conns.Load() == 0 })
 	c := dial(t, s.addr)
 	c.Write(request1(1, produceRequest("t", -1, batchOf(string(make([]byte, 1000))))))
 	readFramed(t, c)
 	c.Write(request1(2, kmsg.NewPtrApiVersionsRequest())) // the reader waits with this in hand; serve's clean-up must end it
+}
+
+// A muted connection goes on where it was, also over TLS, where a request has begun to arrive meanwhile, and where more has come than
+// is read ahead; others are served meanwhile.
+func TestMutedConnectionsGoOn(t *testing.T) {
+	authority := certs.New(t)
+	for _, tt := range []struct {
+		secure bool
+		ahead  int // bytes of the next request that come while the connection is muted
+	}{{false, 3}, {false, 6}, {false, 2 * connReadBuffer}, {true, 6}, {true, 2 * connReadBuffer}} {
+		s := serve(t, func(o *Options) {
+			if tt.secure {
+				o.TLS = authority.Server(t, "server")
+			}
+		})
+		create(t, s, "t", 1, nil)
+		const rate = 10_000
+		if err := setQuota(t, s, of("client-id", "t"), quota.ProducerByteRate, rate); err != nil {
+			t.Fatal(err)
+		}
+		connect := func() net.Conn {
+			c := dial(t, s.addr)
+			if tt.secure {
+				config := authority.Client(t, "")
+				config.InsecureSkipVerify = true
+				c = tls.Client(c, config)
+			}
+			return c
+		}
+		window := rate * int(quota.Window/time.Second)
+		c := connect()
+		start := time.Now()
+		c.Write(request1(1, produceRequest("t", -1, batchOf(string(make([]byte, window+rate/2))))))
+		readFramed(t, c)
+		next := request1(2, produceRequest("t", -1, batchOf(string(make([]byte, 4*connReadBuffer)))))
+		c.Write(next[:tt.ahead])
+		other := connect()
+		other.Write(framed(append(rawHeader(18, 0, 1)[:8], 0, 1, 'o')))
+		readFramed(t, other)
+		c.Write(next[tt.ahead:])
+		resp := kmsg.NewPtrProduceResponse()
+		resp.Version = 9
+		if err := resp.ReadFrom(readFramed(t, c)[5:]); err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 || resp.ThrottleMillis == 0 {
+			t.Errorf("%+v: %+v, %v", tt, resp, err)
+		}
+		if took := time.Since(start); took < 500*time.Millisecond {
+			t.Errorf("%+v: heard after %v", tt, took)
+		}
+	}
 }
 
 // What kgo consumes stays within the quota, and all of it arrives.

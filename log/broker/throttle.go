@@ -1,7 +1,10 @@
 package broker
 
 import (
+	"context"
+	"errors"
 	"math"
+	"os"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -66,21 +69,35 @@ func (c *conn) mute(kind throttleKind, wait time.Duration) int32 {
 	}
 }
 
-// waitMuted waits until the connection is heard again. Nothing is held meanwhile but the connection.
+// waitMuted waits until the connection is heard again. Nothing is held meanwhile but the connection, and a client that hangs
+// up gives that back: one that owes for long and comes again and again must not use up the connections of its host.
 func (c *conn) waitMuted() error {
-	for {
-		left := time.Until(time.Unix(0, c.mutedUntil.Load()))
-		if left <= 0 {
-			return nil
+	muted := func() (until time.Time, yes bool) {
+		until = time.Unix(0, c.mutedUntil.Load())
+		return until, time.Now().Before(until)
+	}
+	until, yes := muted()
+	if !yes {
+		return nil
+	}
+	// What is read ahead stays in the buffer. One that is full says no more about the client.
+	stop := context.AfterFunc(c.ctx, func() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for ; yes; until, yes = muted() {
+		if c.br.Buffered() == c.br.Size() {
+			wait(c.ctx, time.Until(until))
+		} else {
+			c.deadline(until)
+			if _, err := c.br.Peek(c.br.Buffered() + 1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				return noEOF(err) // within a frame
+			}
 		}
-		timer := time.NewTimer(left)
-		select {
-		case <-timer.C:
-		case <-c.ctx.Done():
-			timer.Stop()
-			return c.ctx.Err()
+		if c.ctx.Err() != nil || c.draining.Load() {
+			return context.Canceled
 		}
 	}
+	c.idleSet = time.Time{} // the deadline is over
+	return nil
 }
 
 // throttled handles a request that quotas look at; what its client must wait for it is told in the response.

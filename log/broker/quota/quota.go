@@ -7,6 +7,7 @@ package quota
 
 import (
 	"container/list"
+	"crypto/sha256"
 	"math"
 	"sync"
 	"time"
@@ -29,6 +30,9 @@ const (
 	Window = 10 * time.Second
 	// maxBuckets bounds the clients that are told apart.
 	maxBuckets = 10_000
+	// maxName is how much of a client id a bucket remembers: longer ones are told apart by their hash. A client chooses its
+	// id, and a quota for all ids gives each a bucket (invariant 9).
+	maxName = 256 // bytes
 )
 
 // Client is whose request it is.
@@ -74,14 +78,23 @@ func resolve(quotas cluster.Quotas, name string, c Client) (rate float64, key bu
 		}
 		key = bucketKey{quota: name}
 		if e.User != none {
-			key.user = user
+			key.user = bounded(user)
 		}
 		if e.Client != none {
-			key.client = id
+			key.client = bounded(id)
 		}
 		return rate, key, true
 	}
 	return 0, bucketKey{}, false
+}
+
+// bounded is a name that stands for itself in a bucket's key.
+func bounded(n cluster.QuotaName) cluster.QuotaName {
+	if len(n.Name) > maxName {
+		sum := sha256.Sum256([]byte(n.Name))
+		n.Name = string(sum[:])
+	}
+	return n
 }
 
 // Charge takes n from the client's bucket and returns how long the client must wait for it to be paid.

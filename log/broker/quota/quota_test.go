@@ -3,6 +3,7 @@ package quota
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,5 +127,18 @@ func TestBucketsAreBounded(t *testing.T) {
 	}
 	if w := b.Charge(now, q, ProducerByteRate, Client{"", "0"}, 0); w != 0 {
 		t.Errorf("forgotten, yet it waits %v", w)
+	}
+	long := strings.Repeat("x", 1<<15)
+	b.Charge(now, q, ProducerByteRate, Client{"", long}, 20)
+	if w := b.Charge(now, q, ProducerByteRate, Client{"", long + "y"}, 0); w != 0 {
+		t.Errorf("another long id: wait %v", w)
+	}
+	if w := b.Charge(now, q, ProducerByteRate, Client{"", long}, 0); w != 10*time.Second {
+		t.Errorf("a long id: wait %v", w)
+	}
+	for key := range b.byKey {
+		if n := len(key.client.Name); n > maxName {
+			t.Errorf("a bucket remembers %d bytes of an id", n)
+		}
 	}
 }

@@ -13,6 +13,9 @@ var (
 	ErrMechanism = errors.New("SASL mechanism is not enabled")
 )
 
+// MaxMessage bounds a client's message, which an exchange that is not over keeps (invariant 9).
+const MaxMessage = 8 << 10 // bytes
+
 // Exchange is one log-in. It is not for concurrent use.
 type Exchange struct {
 	dir       *Directory
@@ -62,6 +65,7 @@ func (e *Exchange) Step(message []byte) (answer []byte, err error) {
 	var text string
 	var ok bool
 	switch {
+	case len(message) > MaxMessage:
 	case e.scram == nil && e.steps == 1:
 		ok = e.plain(message)
 		e.done = ok

@@ -136,6 +136,8 @@ func TestMalformedMessagesAreDenied(t *testing.T) {
 		{Plain, "\x00\x00a"},
 		{Plain, "\x00alice\x00a\x00"},
 		{Plain, "bob\x00alice\x00a"},
+		{Plain, "\x00alice\x00" + strings.Repeat("a", MaxMessage)},
+		{ScramSHA256, "n,,n=alice,r=" + strings.Repeat("x", MaxMessage)},
 		{ScramSHA256, ""},
 		{ScramSHA256, "\x00alice\x00a"},
 		{ScramSHA256, "n,a=bob,n=alice,r=x"},
