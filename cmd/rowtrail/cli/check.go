@@ -59,6 +59,7 @@ func (a *app) check(ctx context.Context, connect bool) error {
 	}
 	if len(problems) == 0 {
 		findings = append(findings, truncateFindings(cfg)...)
+		findings = append(findings, loginFindings(cfg)...)
 		if err := daemon.CheckTLS(cfg.Listen.TLS); cfg.Listen.TLS.Enabled() && err != nil {
 			subject, problem, _ := strings.Cut(err.Error(), ": ")
 			problem, remedy, _ := strings.Cut(problem, "; ")

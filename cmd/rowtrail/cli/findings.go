@@ -38,6 +38,18 @@ func truncateFindings(cfg *configs.Config) []finding {
 	return all
 }
 
+// loginFindings warns where clients must log in and the file names nobody who can.
+func loginFindings(cfg *configs.Config) []finding {
+	if s := cfg.Listen.SASL; !s.Enabled() || len(s.Users) > 0 {
+		return nil
+	}
+	return []finding{{
+		fmt.Sprintf("%s:%d", cfg.File(), cfg.Line("listen.sasl.mechanisms")), connectors.LevelWarning, "listen.sasl.users",
+		"is empty, so only users that are stored in the log already can log in, and nobody where there are none: storing one takes a log-in",
+		"name a first user, as {name: admin, password: \"${ROWTRAIL_ADMIN_PASSWORD}\"}",
+	}}
+}
+
 // keylessFindings warns of the topics that a sink will stop at.
 func keylessFindings(s configs.Sink, topics []string) []finding {
 	var all []finding

@@ -121,6 +121,20 @@ sinks:
 	}
 }
 
+// TestCheckWarnsWhereNobodyCanLogIn: mechanisms without a user in the file.
+func TestCheckWarnsWhereNobodyCanLogIn(t *testing.T) {
+	file := write(t, "listen:\n  sasl:\n    mechanisms: [SCRAM-SHA-256]\n")
+	want := file + ":3: warning: listen.sasl.users: is empty, so only users that are stored in the log already can log in, and nobody where there are none: " +
+		"storing one takes a log-in; name a first user, as {name: admin, password: \"${ROWTRAIL_ADMIN_PASSWORD}\"}\n" + file + ": ok, 1 warning\n"
+	if code, out, errs := runCLI(t, "check", "-c", file); code != ExitOK || out != want || errs != "" {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	file = write(t, "listen:\n  sasl:\n    mechanisms: [SCRAM-SHA-256]\n    users: [{name: admin, password: x}]\n")
+	if code, out, errs := runCLI(t, "check", "-c", file); code != ExitOK || out != file+": ok\n" || errs != "" {
+		t.Errorf("with a user: exit %d\n%s%s", code, out, errs)
+	}
+}
+
 // TestLoggedDurations: JSON would have them in nanoseconds.
 func TestLoggedDurations(t *testing.T) {
 	var out bytes.Buffer
