@@ -42,7 +42,7 @@ type Placement struct {
 	Replicas []int32
 }
 
-// Catalog is an immutable snapshot of the cluster's topics, credentials and quotas.
+// Catalog is an immutable snapshot of the cluster's topics, credentials, quotas and configurations.
 type Catalog struct {
 	Version uint64
 	Topics  map[string]*Topic
@@ -51,12 +51,13 @@ type Catalog struct {
 	Defaults map[string]string
 	Scram    map[ScramID]ScramCredential
 	Quotas   Quotas
+	Groups   GroupConfigs
 }
 
 // change is one keyed record of the controller's log; a nil value deletes the key.
 type change struct{ key, value []byte }
 
-// recordKey is the JSON key of a record; Name is set for topics and credentials only, the rest as its type says.
+// recordKey is the JSON key of a record; Name is set for topics, credentials and groups only, the rest as its type says.
 type recordKey struct {
 	Type      string     `json:"type"`
 	Name      string     `json:"name,omitempty"`
@@ -76,6 +77,8 @@ const (
 	recordScram     = "scram"     // scramRecord: a user's credential
 	recordSalts     = "salts"     // saltsRecord
 	recordQuota     = "quota"     // quotaRecord: of a user, a client id or both
+
+	recordGroupConfig = "groupConfig" // groupConfigRecord: a consumer group's
 )
 
 type clusterRecord struct {
@@ -118,11 +121,13 @@ type catalogState struct {
 	static map[string]string
 
 	securityState
+	configs groupState
 }
 
 func newCatalogState(static map[string]string) *catalogState {
 	return &catalogState{
 		nextGroup: firstTopicGroup, topics: map[string]*Topic{}, folded: map[string]string{}, static: static, securityState: newSecurityState(),
+		configs: groupState{groups: GroupConfigs{}},
 	}
 }
 
@@ -154,6 +159,8 @@ func (s *catalogState) apply(c change) error {
 		err = s.applySalts(c.value)
 	case recordQuota:
 		err = s.applyQuota(key, c.value)
+	case recordGroupConfig:
+		err = s.configs.apply(key.Name, c.value)
 	default:
 		err = fmt.Errorf("record type %q is not known; run the version that wrote it", key.Type)
 	}
@@ -233,6 +240,7 @@ func unmarshalStrict(data []byte, v any) error {
 func (s *catalogState) snapshot(version uint64) *Catalog {
 	c := &Catalog{Version: version, Topics: maps.Clone(s.topics), ByID: make(map[[16]byte]*Topic, len(s.topics)), Defaults: s.defaults}
 	c.Scram, c.Quotas = s.securityState.snapshot()
+	c.Groups = s.configs.snapshot()
 	for _, t := range s.topics {
 		c.ByID[t.ID] = t
 	}

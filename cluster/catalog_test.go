@@ -52,6 +52,7 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 		groups := map[log.GroupID]string{}
 		terms := map[string]uint64{} // highest epoch a name has had
 		users, quotas := map[ScramID]ScramCredential{}, Quotas{}
+		ofGroups := GroupConfigs{}
 		ids := byte(0)
 		commit := func(t *rapid.T, cs []change) {
 			for _, c := range cs {
@@ -219,7 +220,43 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 					delete(quotas, e)
 				}
 			},
+			"group": func(t *rapid.T) {
+				n, key := rapid.SampledFrom([]string{"", "g", "h"}).Draw(t, "group"), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")
+				var value *string
+				if rapid.Bool().Draw(t, "set") {
+					v := rapid.SampledFrom([]string{"1", "2", "bad"}).Draw(t, "value")
+					value = &v
+				}
+				cs, err := live.configs.set(n, map[string]*string{key: value}, func(config map[string]string) error {
+					if slices.Contains(slices.Collect(maps.Values(config)), "bad") {
+						return ErrInvalidConfig
+					}
+					return nil
+				})
+				if valid := n != "" && (value == nil || *value != "bad"); (err == nil) != valid {
+					t.Fatalf("configuration of group %q: %v", n, err)
+				}
+				if err != nil {
+					return
+				}
+				commit(t, cs)
+				values := maps.Clone(ofGroups[n])
+				if value == nil {
+					delete(values, key)
+				} else {
+					if values == nil {
+						values = map[string]string{}
+					}
+					values[key] = *value
+				}
+				if ofGroups[n] = values; len(values) == 0 {
+					delete(ofGroups, n)
+				}
+			},
 			"": func(t *rapid.T) {
+				if d := cmp.Diff(ofGroups, live.configs.groups, cmpopts.EquateEmpty()); d != "" {
+					t.Fatalf("configurations of groups (-want +have):\n%s", d)
+				}
 				if d := cmp.Diff(users, live.scram, cmpopts.EquateEmpty()); d != "" {
 					t.Fatalf("credentials (-want +have):\n%s", d)
 				}
@@ -252,7 +289,7 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 				}
 			},
 		})
-		opts := cmp.Options{cmp.AllowUnexported(catalogState{}, securityState{}, Topic{}), cmpopts.EquateEmpty()}
+		opts := cmp.Options{cmp.AllowUnexported(catalogState{}, securityState{}, groupState{}, Topic{}), cmpopts.EquateEmpty()}
 		if d := cmp.Diff(live, fold(t, written), opts); d != "" {
 			t.Fatalf("the log folds to something else (-live +folded):\n%s", d)
 		}

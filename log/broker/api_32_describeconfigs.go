@@ -64,7 +64,7 @@ func (b *Broker) describe(kind kmsg.ConfigResourceType, name string) ([]kmsg.Des
 		}
 		return nil, refuse(kerr.InvalidRequest, "this is broker "+strconv.Itoa(int(b.node.ID()))+", not "+name)
 	case kmsg.ConfigResourceTypeGroupConfig:
-		return b.describeGroup(), nil
+		return b.describeGroup(name)
 	case kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeClientMetrics:
 		return nil, nil // there are none
 	}

@@ -13,9 +13,10 @@ import (
 	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 )
 
-// configTarget is what configuration is changed of: a topic, or the cluster's defaults of topics.
+// configTarget is what configuration is changed of: a topic, the cluster's defaults of topics, or a group.
 type configTarget struct {
-	topic  string            // "": the cluster's defaults
+	topic  string            // "": the cluster's defaults, or a group
+	group  string            // "": none
 	config map[string]string // what is set at present
 	// property finds a property by the name that it has at the target.
 	property func(name string) (*topicconfig.Property, error)
@@ -23,7 +24,7 @@ type configTarget struct {
 	below func(p *topicconfig.Property) string
 }
 
-// handleIncrementalAlterConfigs changes single properties of topics, and cluster-wide defaults of topics.
+// handleIncrementalAlterConfigs changes single properties of topics and groups, and cluster-wide defaults of topics.
 func (b *Broker) handleIncrementalAlterConfigs(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.IncrementalAlterConfigsRequest)
 	resp := req.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
@@ -97,7 +98,7 @@ func (b *Broker) alter(ctx context.Context, kind kmsg.ConfigResourceType, name s
 		return err
 	}
 	for property, value := range changes {
-		if value == nil {
+		if value == nil || target.group != "" {
 			continue
 		}
 		if err := checkTopicProperty(property, *value); err != nil {
@@ -110,6 +111,10 @@ func (b *Broker) alter(ctx context.Context, kind kmsg.ConfigResourceType, name s
 	ctx, cancel := withTimeout(ctx, 0)
 	defer cancel()
 	switch {
+	case target.group != "" && validateOnly:
+		return b.node.CheckGroupConfig(target.group, changes, b.checkGroupConfig)
+	case target.group != "":
+		return b.node.SetGroupConfig(ctx, target.group, changes, b.checkGroupConfig)
 	case target.topic == "" && validateOnly:
 		return b.node.CheckTopicDefaults(changes)
 	case target.topic == "":
@@ -151,9 +156,12 @@ func (b *Broker) configTarget(kind kmsg.ConfigResourceType, name string) (*confi
 			below: func(p *topicconfig.Property) string { return b.layersOf(p, nil)[0].value },
 		}, nil
 	case kmsg.ConfigResourceTypeGroupConfig:
-		return &configTarget{property: groupProperty}, nil
+		if name == "" {
+			return nil, errNoGroup()
+		}
+		return &configTarget{group: name, config: catalog.Groups[name], property: groupProperty}, nil
 	}
-	return nil, refuse(kerr.InvalidRequest, "only topics, and the defaults of topics at broker \"\", are configured through the protocol")
+	return nil, refuse(kerr.InvalidRequest, "only topics, the defaults of topics at broker \"\", and groups are configured through the protocol")
 }
 
 // incrementalChanges turns set, delete, append and subtract into values to set; nil removes.

@@ -29,7 +29,7 @@ func (b *Broker) handleConsumerGroupHeartbeat(_ context.Context, r *request) (km
 		res = consumer.Response{Code: kerr.CoordinatorNotAvailable.Code}
 	}
 	resp.ErrorCode, resp.ErrorMessage = res.Code, orNil(res.Message)
-	resp.HeartbeatIntervalMillis = int32(b.groups.HeartbeatInterval().Milliseconds()) //nolint:gosec // configured in milliseconds
+	resp.HeartbeatIntervalMillis = int32(b.groups.ConsumerLimits(req.Group).HeartbeatInterval.Milliseconds()) //nolint:gosec // configured in milliseconds
 	if res.Code != 0 {
 		return resp, nil
 	}

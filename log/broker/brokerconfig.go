@@ -67,33 +67,6 @@ func (b *Broker) brokerSettings() []brokerSetting {
 	return settings
 }
 
-// Settings of single groups, which are this node's under the name with groupPrefix.
-const (
-	groupPrefix    = "group."
-	groupHeartbeat = "consumer.heartbeat.interval.ms"
-	groupSession   = "consumer.session.timeout.ms"
-)
-
-// describeGroup reports what holds for every group of the consumer protocol.
-func (b *Broker) describeGroup() []kmsg.DescribeConfigsResponseResourceConfig {
-	var out []kmsg.DescribeConfigsResponseResourceConfig
-	for _, c := range b.describeBroker() {
-		if name, ok := strings.CutPrefix(c.Name, groupPrefix); ok && (name == groupHeartbeat || name == groupSession) {
-			c.Name = name // its synonyms keep the node's
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// groupProperty refuses a setting of a single group by its name.
-func groupProperty(name string) (*topicconfig.Property, error) {
-	if name == groupHeartbeat || name == groupSession {
-		return nil, refuse(kerr.InvalidRequest, fmt.Sprintf("%s cannot be set for a single group; %s in the node's YAML file holds for all", name, groupPrefix+name))
-	}
-	return nil, refuse(kerr.InvalidConfig, fmt.Sprintf("unknown group configuration %q", name))
-}
-
 func text(name, value, standard, doc string) brokerSetting {
 	return brokerSetting{name, kmsg.ConfigTypeString, value, standard, doc}
 }

@@ -35,7 +35,10 @@ which versions, is in [clients.md](clients.md).
 	}
 	b.WriteString(`
 An API or version that is not in the table closes the connection with one line in the node's log; for ApiVersions the
-answer is error 35 with the supported range. Fetch sessions (KIP-227) are declined.
+answer is error 35 with the supported range. Fetch sessions (KIP-227) are declined, as by a Kafka broker
+whose cache of sessions is full: the answer's session id is 0, so the client's next request names all its partitions again. Clients
+are made for that: Java's FetchSessionHandler begins anew with each answer of session id 0, and librdkafka and kafkajs ask for no session.
+A session id that was never given out is answered with FETCH_SESSION_ID_NOT_FOUND.
 
 Clients log in by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512) and connect over TLS where the node's file says so
 ([security.md](security.md)). There are no ACLs: requests about them are answered SECURITY_DISABLED, as by Kafka without an
@@ -53,8 +56,9 @@ heartbeat is answered with GROUP_ID_NOT_FOUND, and to a consumer group that has 
 INCONSISTENT_GROUP_PROTOCOL. A commit under an earlier epoch counts for partitions that the member had then and has still
 (KIP-1251).
 The session timeout and heartbeat interval of consumer groups are the node's (group.consumer.session.timeout.ms,
-group.consumer.heartbeat.interval.ms in its file); DescribeConfigs of a group shows them, and setting them for a single group is
-refused by name.
+group.consumer.heartbeat.interval.ms in its file) until consumer.session.timeout.ms and consumer.heartbeat.interval.ms are set for a
+group (kafka-configs --entity-type groups), from 1 s and 1 ms to a day, the first above the second. They hold from a member's next
+heartbeat on. Settings of share and streams groups are refused by name.
 
 With transaction.version 2, a producer that knows it (KIP-890: Java 4, franz-go) raises its epoch with
 every transaction and adds partitions by writing to them; others keep to KIP-98's flow, on the same node and under the same

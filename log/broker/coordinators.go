@@ -53,7 +53,7 @@ func (b *Broker) startCoordinators(ctx context.Context) error {
 		return err
 	}
 	opts.Groups.Logger, opts.Txns.Logger = b.logger, b.logger
-	opts.Groups.Topics = b.readableTopics
+	opts.Groups.Topics, opts.Groups.ConsumerOf = b.readableTopics, b.consumerLimits
 	opts.Txns.IDs, opts.Txns.Markers = b.node, markers{b}
 	b.groups = group.New(opts.Groups, offsets)
 	b.txns = txn.New(opts.Txns, states)

@@ -373,50 +373,108 @@ func TestAlterConfigsRefusals(t *testing.T) {
 	}
 }
 
-// A group's settings are shown as the node's, and refused by name with what to do instead.
+// A group's settings are the node's until they are set for it, are kept over a restart, and take effect on its members.
 func TestGroupConfigs(t *testing.T) {
-	s := serve(t, func(o *Options) { o.Coordinators.Groups.Consumer.SessionTimeout = 30 * time.Second })
-	cl := s.client(t, false)
-	describe := kmsg.NewPtrDescribeConfigsRequest()
-	dr := kmsg.NewDescribeConfigsRequestResource()
-	dr.ResourceType, dr.ResourceName = kmsg.ConfigResourceTypeGroupConfig, "g"
-	describe.Resources, describe.IncludeSynonyms = append(describe.Resources, dr), true
-	got, err := describe.RequestWith(t.Context(), cl)
-	if err != nil || got.Resources[0].ErrorCode != 0 {
-		t.Fatal(err, got)
+	dir := t.TempDir()
+	l := live(t, dir, groupsOf30s)
+	cl := l.client(t)
+	shown := func(group string) string {
+		t.Helper()
+		req := kmsg.NewPtrDescribeConfigsRequest()
+		rr := kmsg.NewDescribeConfigsRequestResource()
+		rr.ResourceType, rr.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
+		req.Resources, req.IncludeSynonyms = append(req.Resources, rr), true
+		resp, err := req.RequestWith(t.Context(), cl)
+		if err != nil || resp.Resources[0].ErrorCode != 0 {
+			t.Fatal(err, resp)
+		}
+		out := ""
+		for _, c := range resp.Resources[0].Configs {
+			out += fmt.Sprintf("%s=%s by %v of %d %s, ", c.Name, *c.Value, c.Source, len(c.ConfigSynonyms), c.ConfigSynonyms[0].Name)
+		}
+		return out
 	}
-	values := map[string]string{}
-	for _, c := range got.Resources[0].Configs {
-		values[c.Name] = fmt.Sprint(*c.Value, c.ReadOnly, c.ConfigSynonyms[0].Name)
+	node := "consumer.heartbeat.interval.ms=5000 by DEFAULT_CONFIG of 1 group.consumer.heartbeat.interval.ms, " +
+		"consumer.session.timeout.ms=30000 by STATIC_BROKER_CONFIG of 2 group.consumer.session.timeout.ms, "
+	if got := shown("g"); got != node {
+		t.Errorf("before: %s", got)
 	}
-	want := map[string]string{
-		"consumer.session.timeout.ms":    "30000truegroup.consumer.session.timeout.ms",
-		"consumer.heartbeat.interval.ms": "5000truegroup.consumer.heartbeat.interval.ms",
-	}
-	if fmt.Sprint(values) != fmt.Sprint(want) {
-		t.Errorf("a group's settings are %v, want %v", values, want)
-	}
-	for name, want := range map[string]struct {
-		code int16
-		says string
-	}{
-		"consumer.session.timeout.ms":    {kerr.InvalidRequest.Code, "group.consumer.session.timeout.ms in the node's YAML"},
-		"consumer.heartbeat.interval.ms": {kerr.InvalidRequest.Code, "group.consumer.heartbeat.interval.ms in the node's YAML"},
-		"share.session.timeout.ms":       {kerr.InvalidConfig.Code, "share.session.timeout.ms"},
-	} {
-		alter := kmsg.NewPtrIncrementalAlterConfigsRequest()
-		ar := kmsg.NewIncrementalAlterConfigsRequestResource()
-		ar.ResourceType, ar.ResourceName = kmsg.ConfigResourceTypeGroupConfig, "g"
-		ac := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		ac.Name, ac.Value = name, kmsg.StringPtr("50000")
-		ar.Configs = append(ar.Configs, ac)
-		alter.Resources = append(alter.Resources, ar)
-		resp, err := alter.RequestWith(t.Context(), cl)
+	set := func(group, name, value string, op kmsg.IncrementalAlterConfigOp) int16 {
+		t.Helper()
+		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		rr := kmsg.NewIncrementalAlterConfigsRequestResource()
+		rr.ResourceType, rr.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
+		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		c.Name, c.Value, c.Op = name, &value, op
+		rr.Configs = append(rr.Configs, c)
+		req.Resources = append(req.Resources, rr)
+		resp, err := req.RequestWith(t.Context(), cl)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := resp.Resources[0]; r.ErrorCode != want.code || r.ErrorMessage == nil || !strings.Contains(*r.ErrorMessage, want.says) {
-			t.Errorf("set %s: %+v", name, r)
+		return resp.Resources[0].ErrorCode
+	}
+	for _, c := range []struct {
+		group, name, value string
+		op                 kmsg.IncrementalAlterConfigOp
+		want               *kerr.Error
+	}{
+		{"g", "consumer.session.timeout.ms", "6000", kmsg.IncrementalAlterConfigOpSet, nil},
+		{"g", "consumer.heartbeat.interval.ms", "6000", kmsg.IncrementalAlterConfigOpSet, kerr.InvalidConfig}, // not below the session
+		{"g", "consumer.heartbeat.interval.ms", "70", kmsg.IncrementalAlterConfigOpSet, nil},
+		{"g", "consumer.session.timeout.ms", "1000", kmsg.IncrementalAlterConfigOpSet, nil},
+		{"g", "consumer.session.timeout.ms", "999", kmsg.IncrementalAlterConfigOpSet, kerr.InvalidConfig},
+		{"g", "consumer.session.timeout.ms", "soon", kmsg.IncrementalAlterConfigOpSet, kerr.InvalidConfig},
+		{"g", "consumer.session.timeout.ms", "1", kmsg.IncrementalAlterConfigOpAppend, kerr.InvalidConfig},
+		{"g", "share.session.timeout.ms", "50000", kmsg.IncrementalAlterConfigOpSet, kerr.InvalidConfig},
+		{"", "consumer.session.timeout.ms", "50000", kmsg.IncrementalAlterConfigOpSet, kerr.InvalidRequest},
+		{"h", "consumer.session.timeout.ms", "50000", kmsg.IncrementalAlterConfigOpSet, nil},
+		{"h", "consumer.session.timeout.ms", "", kmsg.IncrementalAlterConfigOpDelete, nil},
+	} {
+		if code := set(c.group, c.name, c.value, c.op); code != errorCode(asError(c.want)) {
+			t.Errorf("group %q: %s %s: %v", c.group, c.name, c.value, kerr.ErrorForCode(code))
 		}
 	}
+	cl.Close()
+	l.end(t)
+
+	l = live(t, dir, groupsOf30s)
+	defer l.end(t)
+	cl = l.client(t)
+	defer cl.Close()
+	if got, want := shown("g"), "consumer.heartbeat.interval.ms=70 by GROUP_CONFIG of 2 consumer.heartbeat.interval.ms, "+
+		"consumer.session.timeout.ms=1000 by GROUP_CONFIG of 3 consumer.session.timeout.ms, "; got != want {
+		t.Errorf("after a restart: %s", got)
+	}
+	if got := shown("h"); got != node {
+		t.Errorf("deleted: %s", got)
+	}
+	waitFor(t, "the coordinator", func() bool { return l.groups.Serving("g") == 0 && l.groups.Serving("h") == 0 })
+	join := func(group string) int32 {
+		t.Helper()
+		req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+		req.Group, req.MemberID, req.RebalanceTimeoutMillis, req.SubscribedTopicNames = group, "m", 30_000, []string{"t"}
+		req.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+		resp, err := req.RequestWith(t.Context(), cl)
+		if err != nil || resp.ErrorCode != 0 {
+			t.Fatal(err, resp)
+		}
+		return resp.HeartbeatIntervalMillis
+	}
+	if g, h := join("g"), join("h"); g != 70 || h != 5000 {
+		t.Errorf("members of g are to send heartbeats every %d ms, those of h every %d", g, h)
+	}
+	members := func(group string) int {
+		d, err := kadm.NewClient(cl).DescribeConsumerGroups(t.Context(), group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(d[group].Members)
+	}
+	waitFor(t, "the silent member of g to be removed", func() bool { return members("g") == 0 })
+	if n := members("h"); n != 1 {
+		t.Errorf("h has %d members", n)
+	}
 }
+
+func groupsOf30s(o *Options) { o.Coordinators.Groups.Consumer.SessionTimeout = 30 * time.Second }

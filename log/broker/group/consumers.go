@@ -146,7 +146,7 @@ func (s *shard) consumerHeartbeat(id string, r *consumer.Request, reply func(con
 			reply(consumer.Response{Code: kerr.GroupIDNotFound.Code, Message: "Group " + id + " is not a consumer group, or has members of the classic protocol."})
 			return
 		}
-		g = consumer.New(id, &s.c.opts.Consumer)
+		g = s.newConsumer(id)
 	}
 	now := s.j.Now()
 	resp, records := g.Heartbeat(r, s.c.opts.Topics(), now)
@@ -193,7 +193,7 @@ func (s *shard) removeConsumer(k *kept, l Leaver) int16 {
 func (s *shard) applyChange(c consumer.Change) {
 	k := s.make(c.Group)
 	if k.consumer == nil {
-		k.consumer = consumer.New(c.Group, &s.c.opts.Consumer)
+		k.consumer = s.newConsumer(c.Group)
 	}
 	k.consumer.Apply(c)
 }
@@ -267,5 +267,11 @@ func (c *Coordinator) ConsumerDescribe(group string, reply func(code int16, d co
 	})
 }
 
-// HeartbeatInterval is how often members of consumer groups shall be heard.
-func (c *Coordinator) HeartbeatInterval() time.Duration { return c.opts.Consumer.HeartbeatInterval }
+// ConsumerLimits are those in force for a consumer group.
+func (c *Coordinator) ConsumerLimits(group string) consumer.Limits {
+	return c.opts.ConsumerOf(group, c.opts.Consumer)
+}
+
+func (s *shard) newConsumer(id string) *consumer.Group {
+	return consumer.New(id, func() consumer.Limits { return s.c.ConsumerLimits(id) })
+}

@@ -33,11 +33,16 @@ type Options struct {
 	// Consumer limits groups of the consumer protocol, and Topics are those that they can read; nil: none.
 	Consumer consumer.Limits
 	Topics   func() *consumer.Topics
+	// ConsumerOf are the limits of one group of the consumer protocol, given those of all; nil: those.
+	ConsumerOf func(group string, all consumer.Limits) consumer.Limits
 }
 
 func (o Options) withDefaults() Options {
 	o.Limits = o.Limits.withDefaults()
 	o.Consumer = o.Consumer.WithDefaults()
+	if o.ConsumerOf == nil {
+		o.ConsumerOf = func(_ string, all consumer.Limits) consumer.Limits { return all }
+	}
 	if o.Topics == nil {
 		none := consumer.NewTopics(nil)
 		o.Topics = func() *consumer.Topics { return none }

@@ -537,7 +537,7 @@ func FuzzRecords(f *testing.F) {
 	r = g.record()
 	f.Add(r.Key, r.Value)
 	f.Add([]byte{0, 9}, []byte(nil))
-	consumers := consumer.New("g", &consumer.Limits{MaxMembers: 1})
+	consumers := consumer.New("g", func() consumer.Limits { return consumer.Limits{MaxMembers: 1} })
 	join := joinAs("m", "a")
 	_, records := consumers.Heartbeat(&join, consumerTopics(), time.Unix(0, 0))
 	for _, r := range records {

@@ -96,7 +96,7 @@ type member struct {
 // Group is one group. Zero value is not usable: see New.
 type Group struct {
 	ID     string
-	limits *Limits
+	limits func() Limits // those in force
 
 	epoch    int32  // Invariant: never falls
 	hash     uint64 // of the subscribed topics in this epoch
@@ -110,8 +110,8 @@ type Group struct {
 	out      []journal.Record
 }
 
-// New returns an empty group.
-func New(id string, limits *Limits) *Group {
+// New returns an empty group. limits are asked for whenever they matter, so they may change.
+func New(id string, limits func() Limits) *Group {
 	return &Group{ID: id, limits: limits, members: map[string]*member{}, static: map[string]string{},
 		owners: map[TopicPartition]string{}, patterns: map[string]*pattern{}}
 }
@@ -168,8 +168,9 @@ func (g *Group) Known() bool { return g.known }
 // Deadline is when Tick has something to do; zero: never.
 func (g *Group) Deadline() time.Time {
 	var at time.Time
+	session := g.limits().SessionTimeout
 	for _, m := range g.members {
-		due := m.seen.Add(g.limits.SessionTimeout)
+		due := m.seen.Add(session)
 		if !m.revokeBy.IsZero() && m.revokeBy.Before(due) {
 			due = m.revokeBy
 		}
@@ -182,8 +183,9 @@ func (g *Group) Deadline() time.Time {
 
 // Tick removes members that were silent, or did not revoke, for too long.
 func (g *Group) Tick(now time.Time) []journal.Record {
+	session := g.limits().SessionTimeout
 	for _, m := range g.sorted() {
-		if !now.Before(m.seen.Add(g.limits.SessionTimeout)) || (!m.revokeBy.IsZero() && !now.Before(m.revokeBy)) {
+		if !now.Before(m.seen.Add(session)) || (!m.revokeBy.IsZero() && !now.Before(m.revokeBy)) {
 			g.fence(m)
 		}
 	}

@@ -167,8 +167,8 @@ func (g *Group) find(r *Request) (m *member, created bool, refused *Response) {
 		// It lost an answer, or was fenced: it keeps its place, and says that it owns nothing.
 		return m, false, nil
 	}
-	if len(g.members) >= g.limits.MaxMembers {
-		return nil, false, refuse(kerr.GroupMaxSizeReached, "The group has reached its maximum of %d members.", g.limits.MaxMembers)
+	if most := g.limits().MaxMembers; len(g.members) >= most {
+		return nil, false, refuse(kerr.GroupMaxSizeReached, "The group has reached its maximum of %d members.", most)
 	}
 	return &member{id: r.MemberID}, true, nil
 }

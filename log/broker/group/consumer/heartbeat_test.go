@@ -19,7 +19,7 @@ type script struct {
 
 func newScript(t *testing.T) *script {
 	limits := Limits{SessionTimeout: 30 * time.Second, MaxMembers: 3}.WithDefaults()
-	return &script{t: t, g: New("g", &limits), now: time.Unix(1_000_000, 0),
+	return &script{t: t, g: New("g", func() Limits { return limits }), now: time.Unix(1_000_000, 0),
 		topics: NewTopics([]Topic{{ID: ID{1}, Name: "a", Partitions: 4}, {ID: ID{2}, Name: "b", Partitions: 2}})}
 }
 

@@ -47,7 +47,7 @@ type model struct {
 func newModel(t *rapid.T) *model {
 	m := &model{t: t, now: time.Unix(1_000_000, 0), counts: map[string]int32{"a": 3, "b": 2}, ids: map[string]ID{}}
 	m.limits = Limits{SessionTimeout: 30 * time.Second, MaxMembers: 4}.WithDefaults()
-	m.g = New("g", &m.limits)
+	m.g = New("g", func() Limits { return m.limits })
 	m.catalog()
 	for range 3 {
 		m.clients = append(m.clients, &client{})
@@ -215,7 +215,7 @@ func (m *model) fold(records []journal.Record, compacted bool) *Group {
 	for i, r := range records {
 		last[string(r.Key)] = i
 	}
-	g := New("g", &m.limits)
+	g := New("g", func() Limits { return m.limits })
 	for i, r := range records {
 		if compacted && (last[string(r.Key)] != i || r.Value == nil) {
 			continue

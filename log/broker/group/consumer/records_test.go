@@ -87,7 +87,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		limits := Limits{}.WithDefaults()
-		g := New(c.Group, &limits)
+		g := New(c.Group, func() Limits { return limits })
 		g.Apply(c)
 		g.Loaded(time.Unix(0, 0))
 		_ = g.Describe()
