@@ -37,7 +37,7 @@ which versions, is in [clients.md](clients.md).
 An API or version that is not in the table closes the connection with one line in the node's log; for ApiVersions the
 answer is error 35 with the supported range. Fetch sessions (KIP-227) are declined, as by a Kafka broker
 whose cache of sessions is full: the answer's session id is 0, so the client's next request names all its partitions again. Clients
-are made for that: Java's FetchSessionHandler begins anew with each answer of session id 0, and librdkafka and kafkajs ask for no session.
+are made for that: Java's FetchSessionHandler begins anew with each answer of session id 0, and librdkafka asks for no session.
 A session id that was never given out is answered with FETCH_SESSION_ID_NOT_FOUND.
 
 Clients log in by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512) and connect over TLS where the node's file says so
