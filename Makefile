@@ -34,8 +34,8 @@ fuzz: ## every fuzz target for FUZZTIME each
 twin: ## random requests to the broker and to kfake, of new seeds; TWIN=40 sequences
 	go test ./log/broker -count=1 -timeout 60m -run TestRandomRequestsAgainstKfake -args -twin.random -twin.runs $(or $(TWIN),40) $(if $(SEED),-twin.seed $(SEED))
 
-conformance: build ## clients that others wrote judge the broker; RUN=regexp selects suites
-	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/conformance $(if $(RUN),-run '$(RUN)') $(if $(SEED),-seed $(SEED))
+conformance: build ## clients that others wrote judge the broker; RUN=regexp selects suites, UPDATE=1 writes docs/clients.md
+	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/conformance $(if $(RUN),-run '$(RUN)') $(if $(SEED),-seed $(SEED)) $(if $(UPDATE),-update)
 
 conformance-librdkafka: build ## librdkafka's own tests, LIBRDKAFKA=its source tree
 	@test -n '$(LIBRDKAFKA)' || { echo 'name the source tree of librdkafka: LIBRDKAFKA=dir make conformance-librdkafka'; exit 1; }

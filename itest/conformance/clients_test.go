@@ -1,9 +1,8 @@
 package main
 
 import (
-	"bytes"
+	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,37 +11,58 @@ import (
 
 const root = "../.."
 
-// TestClientsPage keeps the table of docs/clients.md in step with the suites and their pinned versions: -update rewrites it.
+// TestClientsPage keeps the table of docs/clients.md in step with the suites, their pinned versions and their last results.
+// -update rewrites it; results come from `make conformance UPDATE=1`.
 func TestClientsPage(t *testing.T) {
 	suites, err := allSuites(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	b.WriteString("\n| suite | client | judges |\n| --- | --- | --- |\n")
-	for _, s := range suites {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", s.Name, s.Client, s.Judges)
-	}
-	b.WriteString("\n")
-	const begin, end = "<!-- suites: written by `go test ./itest/conformance -run ClientsPage -update` -->", "<!-- end of suites -->"
-	file := filepath.Join(root, "docs", "clients.md")
-	page, err := os.ReadFile(file)
+	results, err := readOutcomes(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(page), begin)
-	got, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s lacks the lines %q and %q", file, begin, end)
-	}
 	if flag.Lookup("update").Value.String() == "true" {
-		if err := os.WriteFile(file, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
+		if err := results.update(root, suites); err != nil {
 			t.Fatal(err)
 		}
-		return
 	}
-	if got != b.String() {
-		t.Errorf("%s is out of date: run `go test ./itest/conformance -run ClientsPage -update`\n%s", file, b.String())
+	for _, lack := range results.lacks(suites) {
+		t.Errorf("%s: run `make conformance UPDATE=1`, with RUN=name for a single suite", lack)
+	}
+	_, got, _, err := cutPage(filepath.Join(root, clientsPage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := results.table(suites); got != want {
+		t.Errorf("%s is out of date: run `go test ./itest/conformance -run ClientsPage -update`\n%s", clientsPage, want)
+	}
+}
+
+func TestResultsThatThePageCannotShow(t *testing.T) {
+	suites := []Suite{{Name: "a/one", Client: "a 1"}, {Name: "a/two", Client: "a 1"}}
+	whole := func() outcomes {
+		o := outcomes{}
+		for _, s := range suites {
+			o.record(s, &Result{Passed: 3, Skipped: 1})
+		}
+		return o
+	}
+	if lacks := whole().lacks(suites); len(lacks) > 0 {
+		t.Fatalf("a whole run lacks %q", lacks)
+	}
+	for name, spoil := range map[string]func(outcomes){
+		"no result":      func(o outcomes) { delete(o, "a/two") },
+		"a 1 is pinned":  func(o outcomes) { o["a/two"] = outcome{Client: "a 0", Passed: 3} },
+		"3 / 1 / 0":      func(o outcomes) { o.record(suites[1], &Result{Passed: 3, Err: errors.New("refused")}) },
+		"0 / 0 / 0":      func(o outcomes) { o.record(suites[1], &Result{}) },
+		"a/three is no ": func(o outcomes) { o["a/three"] = outcome{} },
+	} {
+		o := whole()
+		spoil(o)
+		if lacks := o.lacks(suites); len(lacks) != 1 || !strings.Contains(lacks[0], name) {
+			t.Errorf("%s: lacks %q", name, lacks)
+		}
 	}
 }
 

@@ -123,6 +123,8 @@ func (r *Result) countGo(out string, known map[string]string) (unexpected []stri
 		switch indent, word, name := m[1], m[2], m[3]; {
 		case word == "SKIP" && known[name] == "":
 			skipped[name] = true
+		case word == "SKIP" && indent == "":
+			r.Skipped++
 		case word == "PASS" && indent == "":
 			r.Passed++
 		case word == "FAIL" && indent == "":

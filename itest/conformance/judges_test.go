@@ -179,7 +179,7 @@ func TestResultsOfGoTestsAreCountedAndUnknownSkipsNamed(t *testing.T) {
 		"--- SKIP: TestC (0.00s)\n--- SKIP: TestD (0.00s)\n"
 	r := &Result{}
 	unexpected := r.countGo(out, map[string]string{"TestC": "a reason"})
-	if r.Passed != 1 || r.Failed != 1 || !slices.Equal(unexpected, []string{"TestA/other", "TestD"}) {
+	if r.Passed != 1 || r.Failed != 1 || r.Skipped != 1 || !slices.Equal(unexpected, []string{"TestA/other", "TestD"}) {
 		t.Errorf("counted %+v, skips without a reason %q", r, unexpected)
 	}
 }

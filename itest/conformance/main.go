@@ -2,7 +2,7 @@
 // own and runs the suites one after the other.
 //
 //	go run ./itest/conformance -list
-//	go run ./itest/conformance -run 'java/.*'
+//	go run ./itest/conformance -run 'java/.*' -update
 //
 // A suite prints one line; the whole output is shown only of what failed. What a suite needs (a JDK, Maven) is
 // installed as root on Debian and Ubuntu, and otherwise the suite fails naming it.
@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -31,11 +32,12 @@ func main() {
 		seed    = flag.Uint64("seed", 0, "seed of the random choices; 0: a new one, which is printed")
 		keep    = flag.Bool("keep", false, "keep the nodes' data directories of suites that passed")
 	)
+	update := flag.Bool("update", false, "write the results to docs/clients.md")
 	rdkafka := flag.String("librdkafka", "", "source tree of librdkafka: run its own tests instead of the suites")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	failed, err := run(ctx, *pattern, *cache, *rdkafka, *seed, *list, *keep)
+	failed, err := run(ctx, *pattern, *cache, *rdkafka, *seed, *list, *keep, *update)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(2)
@@ -45,13 +47,16 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, pattern, cache, rdkafka string, seed uint64, list, keep bool) (failed int, err error) {
+func run(ctx context.Context, pattern, cache, rdkafka string, seed uint64, list, keep, update bool) (failed int, err error) {
 	selected, err := regexp.Compile(pattern)
 	if err != nil {
 		return 0, fmt.Errorf("-run: %w", err)
 	}
 	families := func() ([]Suite, error) { return allSuites(".") }
 	if rdkafka != "" {
+		if update {
+			return 0, errors.New("-update: the page has no results of librdkafka's own tests")
+		}
 		families = func() ([]Suite, error) { return librdkafkaSuites(rdkafka) }
 	}
 	suites, err := families()
@@ -79,10 +84,18 @@ func run(ctx context.Context, pattern, cache, rdkafka string, seed uint64, list,
 	}
 	fmt.Printf("conformance: seed %d\n", seed)
 	env := &Env{Cache: cache, Seed: seed, binary: binary, keep: keep, tools: &toolchain{}}
-	return runSuites(ctx, env, suites, selected)
+	results, err := readOutcomes(".")
+	if err != nil {
+		return 0, err
+	}
+	failed, err = runSuites(ctx, env, suites, selected, results)
+	if update {
+		err = errors.Join(err, results.update(".", suites))
+	}
+	return failed, err
 }
 
-func runSuites(ctx context.Context, env *Env, suites []Suite, selected *regexp.Regexp) (failed int, err error) {
+func runSuites(ctx context.Context, env *Env, suites []Suite, selected *regexp.Regexp, results outcomes) (failed int, err error) {
 	started := time.Now()
 	var ran, passedTests, failedTests int
 	var failures []string
@@ -92,6 +105,9 @@ func runSuites(ctx context.Context, env *Env, suites []Suite, selected *regexp.R
 		}
 		ran++
 		result := env.runSuite(ctx, s)
+		if ctx.Err() == nil {
+			results.record(s, result)
+		}
 		passedTests += result.Passed
 		word := "ok"
 		if result.Err != nil {

@@ -36,6 +36,7 @@ type Suite struct {
 // Result is what a suite found. A suite that returns an error failed, whatever it counted.
 type Result struct {
 	Passed, Failed int
+	Skipped        int           // with a reason that the suite lists; any other test that skips itself has failed
 	Output         string        // shown when the suite failed
 	Took           time.Duration // without installing and building
 	Err            error
