@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // discoverInterval is how often new topics and partitions are looked for.
@@ -92,6 +94,26 @@ func (r *Runner) logBounds(ctx context.Context, topics []string) (map[partition]
 		}
 	})
 	return out, nil
+}
+
+// partitionsOf asks how many partitions a topic has. The answer is never one that the client remembers.
+func (r *Runner) partitionsOf(ctx context.Context, topic string) (int, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	rt := kmsg.NewMetadataRequestTopic()
+	rt.Topic = kmsg.StringPtr(topic)
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(ctx, r.client)
+	if err == nil && len(resp.Topics) == 1 {
+		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("count the partitions of topic %s: %w", topic, err)
+	}
+	n := 0
+	for i := range resp.Topics {
+		n += len(resp.Topics[i].Partitions)
+	}
+	return n, nil
 }
 
 // committedEnds reads where the part of each partition that a reader sees ends.

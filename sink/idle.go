@@ -119,7 +119,7 @@ func (t *task) checkStall(ctx context.Context) error {
 			read = read && q.fetched >= ends[partition{q.topic, q.partition}]
 		}
 		if read {
-			return m.gap(ts)
+			return t.judgeGap(ctx, m.gap(ts))
 		}
 	}
 	t.progress = time.Now()

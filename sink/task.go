@@ -57,6 +57,7 @@ type task struct {
 	groupFailed               atomic.Bool // the last commit of the group's offsets; it is tried again
 	progress                  time.Time   // of the last event, boundary or fetched record
 	missingSince              time.Time
+	gapSince, gapAsked        time.Time // an event may be in partitions that are not assigned yet
 }
 
 // run applies until the context ends, the partitions are lost or something fails. It begins with what was fetched already.
@@ -181,8 +182,9 @@ func (t *task) drainOne(ctx context.Context, m *merger) (moved bool, err error) 
 		}
 		if !t.held {
 			if t.next, err = m.step(!t.full()); err != nil {
-				return moved, err
+				return moved, t.judgeGap(ctx, err)
 			}
+			t.gapSince = time.Time{}
 		}
 		switch t.next.kind {
 		case stepBlocked:

@@ -55,6 +55,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"OffsetsLearnTheirLog", testOffsetsLearnTheirLog},
 		{"NewTopic", testNewTopic},
 		{"TopicJoinsLate", testJoinsLate},
+		{"MorePartitions", testMorePartitions},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, newHarness(t)) })
 	}
