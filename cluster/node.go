@@ -115,7 +115,8 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	part.SetConfig(log.Config{MaxMessageBytes: log.MaxBatchBytes, RetentionBytes: -1, RetentionMs: -1})
+	// On a full disk topics are deleted and their retention is lowered through this log.
+	part.SetConfig(log.Config{MaxMessageBytes: log.MaxBatchBytes, RetentionBytes: -1, RetentionMs: -1, BelowWatermark: true})
 	if n.log, err = openControllerLog(part, n.opts.TopicDefaults, n.sched.fail); err != nil {
 		return err
 	}

@@ -61,6 +61,7 @@ func (n *Node) openTopic(t *Topic) (opened []*group, first error) {
 		return nil, nil
 	}
 	config := t.Settings.Log
+	config.BelowWatermark = t.Internal // transactions end, and groups go on
 	rs := make([]*Replica, len(t.Partitions))
 	copy(rs, old)
 	for i, p := range t.Partitions {

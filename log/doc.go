@@ -98,6 +98,6 @@
 // directory without it is empty. The lock is the kernel's (flock) and ends with the process.
 //
 // Disk full: Badger writes through memory maps, where a full disk is a SIGBUS. New batches are refused at a watermark
-// (Options.MinFreeBytes), which leaves room for what is proposed already, transaction markers, retention,
+// (Options.MinFreeBytes) but in the logs whose records give space back (Config.BelowWatermark), which leaves room for what is proposed already, transaction markers, retention,
 // compaction of partitions (down to half of the watermark) and Badger's own compaction and garbage collection, which free space again; below an eighth of it Commit refuses too.
 package log

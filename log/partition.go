@@ -149,15 +149,15 @@ func (p *Partition) Stage(epoch int32, batch []byte, now time.Time) (Staged, err
 	if len(batch) > MaxBatchBytes {
 		return Staged{}, fmt.Errorf("%w: %d bytes, the store takes %d", ErrTooLarge, len(batch), MaxBatchBytes)
 	}
-	if !f.control {
-		if err := p.store.Writable(); err != nil {
-			return Staged{}, err
-		}
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return Staged{}, ErrClosed
+	}
+	if !f.control && !p.cfg.BelowWatermark {
+		if err := p.store.Writable(); err != nil {
+			return Staged{}, err
+		}
 	}
 	if limit := p.cfg.MaxMessageBytes; limit > 0 && len(batch) > int(limit) && !f.control {
 		return Staged{}, fmt.Errorf("%w: %d bytes, max.message.bytes is %d", ErrTooLarge, len(batch), limit)

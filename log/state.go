@@ -7,6 +7,9 @@ type Config struct {
 	RetentionMs     int64 // -1: none
 	MaxMessageBytes int32
 	LogAppendTime   bool
+	// BelowWatermark lets appends go on where there is too little space for others: for small logs whose records are what gives space
+	// back (a topic's deletion, the end of a transaction that compaction waits for).
+	BelowWatermark bool
 
 	// Compact keeps the last record of every key; what follows counts only with it.
 	Compact            bool
