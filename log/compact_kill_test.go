@@ -6,15 +6,20 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
-// killCompactEnv makes the child compact while it commits.
-const killCompactEnv = "ROWTRAIL_LOG_KILL_COMPACT"
+// killCompactEnv makes the child compact while it commits; killFlipEnv makes its cleanup.policy come and go as well.
+const (
+	killCompactEnv = "ROWTRAIL_LOG_KILL_COMPACT"
+	killFlipEnv    = "ROWTRAIL_LOG_KILL_FLIP"
+)
 
 // What the child writes to each group is known from the number i alone: record i lies at offset 2i, alone in a transaction,
 // whose marker follows.
@@ -30,14 +35,14 @@ func childConfig() Config {
 	return Config{Compact: true, DeleteRetentionMs: 20, RetentionBytes: -1, RetentionMs: -1}
 }
 
-// childStep returns the entry that belongs at the end of the log.
-func childStep(p *Partition, end int64) Entry {
+// childStep returns the entry that belongs at the end of the log, with values that many times as large.
+func childStep(p *Partition, end int64, factor int) (Entry, error) {
 	i := end / 2
 	var batch []byte
 	if end%2 == 0 {
 		var b record.Builder
 		value := append(strconv.AppendInt(nil, i, 10), ' ')
-		value = append(value, payload(int(100+i%5*400))...)
+		value = append(value, payload(factor*int(100+i%5*400))...)
 		if childTombstone(i) {
 			value = nil
 		}
@@ -47,9 +52,9 @@ func childStep(p *Partition, end int64) Entry {
 		batch = record.EndTxn{ProducerID: 5, Commit: !childAborts(i)}.Build(time.Now().UnixMilli())
 	}
 	if _, err := p.Stage(1, batch, time.Now()); err != nil {
-		panic(err)
+		return Entry{}, err
 	}
-	return Entry{Index: p.LastIndex() + 1, Term: 1, Data: batch}
+	return Entry{Index: p.LastIndex() + 1, Term: 1, Data: batch}, nil
 }
 
 // compactChild commits and compacts at once until it is killed, and prints the end of each group after each Commit.
@@ -71,27 +76,42 @@ func compactChild(dir string) {
 	fmt.Println("open")
 	go func() {
 		for i := 0; ; i++ {
-			if err := s.Compact(GroupID(i%compactGroups + 1)); err != nil {
+			err := s.Compact(GroupID(i%compactGroups + 1))
+			if err != nil && !errors.Is(err, ErrDiskFull) && !errors.Is(err, errOvertaken) {
 				panic(err)
 			}
 		}
 	}()
-	for {
+	factor, _ := strconv.Atoi(os.Getenv(killSizeEnv))
+	flip := os.Getenv(killFlipEnv) != ""
+	full := 0
+	for i := 0; ; i++ {
 		for _, p := range parts {
-			e := childStep(p, p.Marks().End)
+			if flip && i%8 == 0 {
+				cfg := childConfig()
+				cfg.Compact = i%32 > 0
+				p.SetConfig(cfg)
+			}
+			e, err := childStep(p, p.Marks().End, max(factor, 1))
+			if errors.Is(err, ErrDiskFull) {
+				full++
+				continue // compaction makes room
+			}
+			if err != nil {
+				panic(err)
+			}
 			if err := s.Commit([]Mutation{{Group: p.id, Entries: []Entry{e}}}); err != nil {
 				panic(err)
 			}
 			p.Apply([]Entry{e})
 		}
-		fmt.Println(parts[0].Marks().HighWatermark, parts[1].Marks().HighWatermark, s.Compaction().Rounds)
+		fmt.Println(parts[0].Marks().HighWatermark, parts[1].Marks().HighWatermark, s.Compaction().Rounds, full)
 	}
 }
 
 // TestKillWhileCompacting: whatever moment the process is killed at, the log has the last committed record of every key, no
 // aborted one, and all offsets mean what they meant.
 func TestKillWhileCompacting(t *testing.T) {
-	dir := t.TempDir()
 	kills := 8
 	if testing.Short() {
 		kills = 3
@@ -99,11 +119,35 @@ func TestKillWhileCompacting(t *testing.T) {
 	if os.Getenv("ROWTRAIL_LOG_FULL") != "" {
 		kills = 40
 	}
+	killWhileCompacting(t, t.TempDir(), kills, 100*time.Millisecond)
+}
+
+// TestKillWhilePolicyFlips: the same while compact comes and goes.
+func TestKillWhilePolicyFlips(t *testing.T) {
+	killWhileCompacting(t, t.TempDir(), 4, 100*time.Millisecond, killFlipEnv+"=1")
+}
+
+// TestKillOnAFullDisk: the same on a file system that is full again and again, in the middle of folds, of runs and of commits. The process ends by
+// the kill alone: Badger's maps make a full disk a SIGBUS.
+func TestKillOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := exec.Command("mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", dir).Run(); err != nil {
+		t.Skipf("mounting a small file system: %v", err)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+	if full := killWhileCompacting(t, filepath.Join(dir, "data"), 4, 2*time.Second, killSizeEnv+"=300"); full == 0 {
+		t.Error("the disk was never full")
+	}
+}
+
+// killWhileCompacting runs children in turn, each killed some time after it has opened the log, and returns how often they were refused for want of space.
+func killWhileCompacting(t *testing.T, dir string, kills int, after time.Duration, env ...string) (full int64) {
+	t.Helper()
 	var acked [compactGroups]int64
 	var rounds int64
 	for kill := range kills {
 		cmd := exec.Command(os.Args[0], "-test.run=^$")
-		cmd.Env = append(os.Environ(), killDirEnv+"="+dir, killCompactEnv+"=1")
+		cmd.Env = append(append(os.Environ(), killDirEnv+"="+dir, killCompactEnv+"=1"), env...)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -116,19 +160,23 @@ func TestKillWhileCompacting(t *testing.T) {
 		if !lines.Scan() || lines.Text() != "open" {
 			t.Fatalf("child did not open: %q", lines.Text())
 		}
-		timer := time.AfterFunc(time.Duration(100+kill*83%500)*time.Millisecond, func() { _ = cmd.Process.Kill() })
-		done := int64(0)
+		timer := time.AfterFunc(after+time.Duration(kill*83%500)*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		done, refused := int64(0), int64(0)
 		for lines.Scan() {
 			var n [compactGroups]int64
-			var r int64
-			if k, err := fmt.Sscan(lines.Text(), &n[0], &n[1], &r); k != 3 || err != nil {
+			var r, f int64
+			if k, err := fmt.Sscan(lines.Text(), &n[0], &n[1], &r, &f); k != 4 || err != nil {
 				break // cut off by the kill
 			}
-			acked, done = n, r
+			acked, done, refused = n, r, f
 		}
 		rounds += done
+		full += refused
 		_ = cmd.Wait()
 		timer.Stop()
+		if st, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || st.Signal() != syscall.SIGKILL {
+			t.Fatalf("the child ended by itself: %v", cmd.ProcessState)
+		}
 		for g := range compactGroups {
 			checkCompacted(t, dir, GroupID(g+1), acked[g])
 		}
@@ -136,7 +184,8 @@ func TestKillWhileCompacting(t *testing.T) {
 	if rounds < int64(kills) {
 		t.Fatalf("the child did only %d rounds", rounds)
 	}
-	t.Logf("killed %d times; offsets %v, %d rounds", kills, acked, rounds)
+	t.Logf("killed %d times; offsets %v, %d rounds, refused %d times", kills, acked, rounds, full)
+	return full
 }
 
 // checkCompacted reads what the child left.
@@ -155,7 +204,7 @@ func checkCompacted(t *testing.T, dir string, id GroupID, acked int64) {
 		t.Fatalf("group %d ends at %d, acknowledged is %d", id, hwm, acked)
 	}
 	checkChildLog(t, p)
-	if err := s.Compact(id); err != nil && !errors.Is(err, ErrClosed) {
+	if err := s.Compact(id); err != nil && !errors.Is(err, ErrDiskFull) {
 		t.Fatal(err)
 	}
 	checkChildLog(t, p)
@@ -207,6 +256,10 @@ func eachCommitted(t testing.TB, p *Partition, from int64, f func(*record.Header
 	reader := record.NewReader(1 << 20)
 	for {
 		res, err := p.Read(from, 64<<10, true, ReadCommitted)
+		if start := p.Marks().LogStart; errors.Is(err, ErrOffsetOutOfRange) && from < start {
+			from = start // retention passed by: as auto.offset.reset goes on
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

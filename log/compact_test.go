@@ -272,9 +272,102 @@ func TestDroppedGroupLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestDropWhileCompacting deletes partitions while they are written and compacted, one after the other: nothing of them is left, in the
+// database and in the key index.
+func TestDropWhileCompacting(t *testing.T) {
+	const groups = 40
+	s := mustOpen(t, t.TempDir(), Options{Compaction: CompactionOptions{Interval: time.Millisecond, CPUShare: 1}})
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for id := GroupID(1); id <= groups; id++ {
+		p := mustPartition(t, s, id)
+		p.SetConfig(compacting())
+		var wg sync.WaitGroup
+		begun := make(chan struct{})
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				if i == 20 {
+					close(begun)
+				}
+				if err := tryAppend(s, p, keyed(1, 2000, fmt.Sprint(i%7))); err != nil {
+					if !errors.Is(err, ErrClosed) || i < 20 {
+						t.Errorf("append %d: %v", i, err)
+					}
+					return
+				}
+			}
+		})
+		wg.Go(func() {
+			<-begun
+			for {
+				if err := s.Compact(id); err != nil {
+					if !errors.Is(err, errOvertaken) && !errors.Is(err, ErrClosed) {
+						t.Errorf("compact: %v", err)
+					}
+					return
+				}
+			}
+		})
+		<-begun
+		for range rand.IntN(50) {
+			s.cleaner.dropKeys()
+		}
+		s.Drop(id)
+		wg.Wait()
+	}
+	s.keeper.stop()
+	s.cleaner.stop()
+	<-s.cleaner.done
+	for range groups * sweepAfter { // a ride takes a few of them along
+		if err := s.ride(); err != nil {
+			t.Fatal(err)
+		}
+		s.keeper.round.Add(sweepAfter)
+	}
+	s.cleaner.dropKeys()
+	if got, err := s.cleaner.index.Groups(); err != nil || len(got) > 0 {
+		t.Errorf("groups %v are left in the key index, %v", got, err)
+	}
+	if err := s.view(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.DefaultIteratorOptions)
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			if k := it.Item().Key(); k[0] != spacePad {
+				t.Errorf("key %x is left", k)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestCompactionBesideReadersAndWriters: while rounds, retention and value-log collection go on, every committed reader sees
 // what was committed, and the last record of each key in the end.
 func TestCompactionBesideReadersAndWriters(t *testing.T) {
+	cfg := compacting()
+	cfg.DeleteRetentionMs = 1
+	besideReadersAndWriters(t, cfg)
+}
+
+// TestPolicyFlipsBesideReadersAndWriters: the same while cleanup.policy goes from compact to delete to both and back, at any moment of a
+// round.
+func TestPolicyFlipsBesideReadersAndWriters(t *testing.T) {
+	compact := compacting()
+	compact.DeleteRetentionMs = 1
+	both := compact
+	both.RetentionBytes = 2 << 20
+	late := compact
+	late.MinCompactionLagMs = 50
+	besideReadersAndWriters(t, compact, Config{RetentionBytes: 2 << 20, RetentionMs: -1}, both, Config{RetentionBytes: -1, RetentionMs: 300}, late)
+}
+
+// besideReadersAndWriters changes from one configuration to the next all the while, and ends with the first.
+func besideReadersAndWriters(t *testing.T, configs ...Config) {
+	t.Helper()
 	const keys, producers = 30, 3
 	run := 2 * time.Second
 	if os.Getenv("ROWTRAIL_LOG_FULL") != "" {
@@ -287,9 +380,7 @@ func TestCompactionBesideReadersAndWriters(t *testing.T) {
 		}
 	}()
 	p := mustPartition(t, s, 1)
-	cfg := compacting()
-	cfg.DeleteRetentionMs = 1
-	p.SetConfig(cfg)
+	p.SetConfig(configs[0])
 	type written struct {
 		key     string
 		value   []byte
@@ -321,6 +412,21 @@ func TestCompactionBesideReadersAndWriters(t *testing.T) {
 				})
 				if end < from {
 					t.Errorf("read from %d to %d", from, end)
+				}
+			}
+		})
+	}
+	if len(configs) > 1 {
+		wg.Go(func() {
+			tick := time.NewTicker(7 * time.Millisecond)
+			defer tick.Stop()
+			for i := 0; ; i++ {
+				p.SetConfig(configs[i%len(configs)])
+				p.Retain(time.Now())
+				select {
+				case <-stop:
+					return
+				case <-tick.C:
 				}
 			}
 		})
@@ -359,10 +465,14 @@ func TestCompactionBesideReadersAndWriters(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
+	p.SetConfig(configs[0])
+	if err := s.Compact(1); err != nil {
+		t.Error(err)
+	}
 	seen := map[string]int64{}
 	eachCommitted(t, p, 0, func(_ *record.Header, r *record.Record) { seen[string(r.Key)] = r.Offset })
 	for key, o := range last {
-		if o < p.Marks().LastStable && seen[key] < o && values[o].value != nil {
+		if o >= p.Marks().LogStart && o < p.Marks().LastStable && seen[key] < o && values[o].value != nil {
 			t.Errorf("the last record of %s is at %d, found %d", key, o, seen[key])
 		}
 	}

@@ -78,9 +78,9 @@ func (d *dirt) due(c *Config, now time.Time) string {
 		full := min(orDefault(c.SegmentBytes, segmentBytes), segmentBytes)
 		age := min(orDefault(c.SegmentMs, segmentAge.Milliseconds()), segmentAge.Milliseconds())
 		switch {
-		case c.MaxCompactionLagMs > 0 && ms-d.oldest >= c.MaxCompactionLagMs:
+		case c.MaxCompactionLagMs > 0 && d.oldest <= ms-c.MaxCompactionLagMs: // a timestamp may be any number, so it is not subtracted
 			return "a record is older than max.compaction.lag.ms"
-		case d.ratio() >= c.MinDirtyRatio && (d.dirty >= full || ms-d.oldest >= age):
+		case d.ratio() >= c.MinDirtyRatio && (d.dirty >= full || d.oldest <= ms-age):
 			return "min.cleanable.dirty.ratio is reached"
 		}
 	}

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -26,6 +27,10 @@ func TestWhenCompactionIsDue(t *testing.T) {
 		{"a record is too old", dirt{compacted: 100, dirty: 1, oldest: now.UnixMilli() - 50}, Config{MinDirtyRatio: 1, MaxCompactionLagMs: 50},
 			"a record is older than max.compaction.lag.ms"},
 		{"a record is not too old", dirt{compacted: 100, dirty: 1, oldest: now.UnixMilli() - 49}, Config{MinDirtyRatio: 1, MaxCompactionLagMs: 50}, ""},
+		{"a timestamp is the smallest number", dirt{compacted: 100, dirty: 1, oldest: math.MinInt64}, Config{MinDirtyRatio: 1, MaxCompactionLagMs: 50},
+			"a record is older than max.compaction.lag.ms"},
+		{"a small segment is older than any number of ms", dirt{dirty: 1, oldest: math.MinInt64}, Config{}, "min.cleanable.dirty.ratio is reached"},
+		{"a timestamp is the largest number", dirt{dirty: 1, oldest: math.MaxInt64}, Config{MaxCompactionLagMs: 50}, ""},
 		{"tombstones are worth a round", dirt{compacted: 100, expired: 50}, Config{MinDirtyRatio: 0.5}, "tombstones have expired"},
 		{"tombstones are few", dirt{compacted: 100, expired: 49}, Config{MinDirtyRatio: 0.5}, ""},
 	} {

@@ -33,7 +33,6 @@ func (s *Store) Drop(id GroupID) {
 		delete(s.due, d.p)
 	}
 	s.mu.Unlock()
-	s.cleaner.forget(id)
 	if d.p != nil {
 		d.p.mu.Lock()
 		d.p.closed = true
@@ -41,6 +40,7 @@ func (s *Store) Drop(id GroupID) {
 		d.p.wakeLocked()
 		d.p.mu.Unlock()
 	}
+	s.cleaner.forget(id) // no round begins for it any more that would enter its keys again
 }
 
 // hasRiders reports whether housekeeping waits for a Commit.
