@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 )
 
-// RemoveUnborn removes the newest memtable's and value log's file in dir where it is empty: a process that was killed right after
-// it created the file leaves it so. It holds nothing, and Badger refuses to open a database that has one. An empty file that
-// is not the newest of its kind was cut later, and stays for Badger to report.
+// RemoveUnborn removes files of a Badger database that are empty because a process was killed: right after it created one, and
+// right before it removed one, which Badger empties first. Badger refuses to open a database that has such a file. The newest
+// memtable's and value log's file may have been created only; the oldest memtable's may have been flushed to a table, as memtables
+// are flushed in order, each with a newer one behind it. Any other empty file was cut by something else, and stays for Badger
+// to report.
 func RemoveUnborn(dir string) error {
-	for _, kind := range []string{"*.mem", "*.vlog"} {
+	for kind, flushed := range map[string]bool{"*.mem": true, "*.vlog": false} {
 		files, err := filepath.Glob(filepath.Join(dir, kind)) // sorted, and numbers are padded with zeros
 		if err != nil {
 			return err
@@ -19,14 +21,25 @@ func RemoveUnborn(dir string) error {
 		if len(files) == 0 {
 			continue
 		}
-		newest := files[len(files)-1]
-		info, err := os.Stat(newest)
-		if err == nil && info.Size() == 0 {
-			err = os.Remove(newest)
+		if err := removeEmpty(files[len(files)-1]); err != nil {
+			return err
 		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("remove what a crash left of a new file: %w", err)
+		if flushed {
+			if err := removeEmpty(files[0]); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+func removeEmpty(file string) error {
+	info, err := os.Stat(file)
+	if err == nil && info.Size() == 0 {
+		err = os.Remove(file)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove what a crash left of a file: %w", err)
 	}
 	return nil
 }

@@ -43,9 +43,48 @@ func TestAFileThatWasOnlyCreatedIsRemoved(t *testing.T) {
 	}
 }
 
-func TestAnEmptyFileThatIsNotTheNewestStays(t *testing.T) {
+// Badger empties the file of a memtable that it has flushed, and removes it then: a kill in between leaves the oldest one empty.
+func TestAFileThatWasOnlyEmptiedIsRemoved(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range map[string]string{"00001.mem": "", "00002.mem": "x"} {
+	options := badger.DefaultOptions(dir).WithLogger(nil)
+	write(t, options)
+	db, err := badger.Open(options) // it has a memtable's file while it is open
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	memtable, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"00005.mem": nil, "00006.mem": memtable} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := RemoveUnborn(dir); err != nil {
+		t.Fatal(err)
+	}
+	db, err = badger.Open(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnEmptyFileThatNoKillLeavesStays(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"00001.mem": "x", "00002.mem": "", "00003.mem": "x", "000001.vlog": "", "000002.vlog": "x",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -53,8 +92,10 @@ func TestAnEmptyFileThatIsNotTheNewestStays(t *testing.T) {
 	if err := RemoveUnborn(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "00001.mem")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"00002.mem", "000001.vlog"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
