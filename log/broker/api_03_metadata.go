@@ -10,13 +10,52 @@ import (
 	"github.com/rowtrail/rowtrail/cluster"
 )
 
-// handleMetadata describes brokers and topics; asking for a missing topic creates it where both sides allow that.
-func (b *Broker) handleMetadata(ctx context.Context, r *request) (kmsg.Response, error) {
+// maxAutoCreates is how many topics one request for metadata creates. The rest are LEADER_NOT_AVAILABLE, as a topic that is being
+// created is in Kafka: the client asks again.
+const maxAutoCreates = 100
+
+// createNamed creates missing topics that a request for metadata names, where both sides allow that.
+func (b *Broker) createNamed(ctx context.Context, r *request) (partitions int) {
+	req := r.req.(*kmsg.MetadataRequest)
+	if !b.opts.AutoCreateTopics || req.Version >= 4 && !req.AllowAutoTopicCreation {
+		return 0
+	}
+	for i := range req.Topics {
+		rt := &req.Topics[i]
+		if rt.Topic == nil || metadataByID(req, rt) {
+			continue
+		}
+		name := *rt.Topic
+		if _, again := r.created[name]; again || b.node.Catalog().Topics[name] != nil {
+			continue
+		}
+		if r.created == nil {
+			r.created = map[string]error{}
+		}
+		if len(r.created) >= maxAutoCreates || ctx.Err() != nil {
+			r.created[name] = kerr.LeaderNotAvailable
+			continue
+		}
+		t, err := b.autoCreate(ctx, name)
+		if r.created[name] = err; err == nil {
+			partitions += len(t.Partitions)
+		}
+	}
+	return partitions
+}
+
+// metadataByID tells whether a topic is asked for by its id, which counts whatever the name beside it: Java sends an empty one, others null.
+func metadataByID(req *kmsg.MetadataRequest, rt *kmsg.MetadataRequestTopic) bool {
+	return req.Version >= 10 && (rt.Topic == nil || rt.TopicID != zeroID)
+}
+
+// handleMetadata describes brokers and topics.
+func (b *Broker) handleMetadata(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.MetadataRequest)
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	clusterID := b.node.ClusterID()
 	resp.ClusterID = &clusterID
-	resp.ControllerID = b.node.ID()
+	resp.ControllerID, resp.ThrottleMillis = b.node.ID(), r.throttle
 	me := kmsg.NewMetadataResponseBroker()
 	me.NodeID, me.Host, me.Port = b.node.ID(), b.opts.AdvertisedHost, b.opts.AdvertisedPort
 	if b.opts.Rack != "" {
@@ -31,7 +70,6 @@ func (b *Broker) handleMetadata(ctx context.Context, r *request) (kmsg.Response,
 		}
 		return resp, nil
 	}
-	create := b.opts.AutoCreateTopics && (req.Version < 4 || req.AllowAutoTopicCreation)
 	type topicKey struct {
 		name string
 		id   [16]byte
@@ -40,8 +78,7 @@ func (b *Broker) handleMetadata(ctx context.Context, r *request) (kmsg.Response,
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		var name string
-		// An id counts whatever the name beside it: Java sends an empty one, others null.
-		byID := req.Version >= 10 && (rt.Topic == nil || rt.TopicID != zeroID)
+		byID := metadataByID(req, rt)
 		if rt.Topic != nil {
 			name = *rt.Topic
 		}
@@ -53,8 +90,8 @@ func (b *Broker) handleMetadata(ctx context.Context, r *request) (kmsg.Response,
 			continue
 		}
 		t, err := b.topic(name, rt.TopicID, byID)
-		if err != nil && !byID && create {
-			t, err = b.autoCreate(ctx, name)
+		if refused := r.created[name]; err != nil && refused != nil && !byID {
+			err = refused
 		}
 		if err != nil {
 			mt := kmsg.NewMetadataResponseTopic()

@@ -15,8 +15,12 @@ import (
 func (b *Broker) handleCreateTopics(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.CreateTopicsRequest)
 	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+	if n := b.askedPartitions(req); n > maxMutations {
+		return refuseMutations(req, n), nil
+	}
 	ctx, cancel := withTimeout(ctx, req.TimeoutMillis)
 	defer cancel()
+	defaults := b.createdConfigs(nil)
 	twice := map[string]int{}
 	for i := range req.Topics {
 		twice[req.Topics[i].Topic]++
@@ -31,7 +35,7 @@ func (b *Broker) handleCreateTopics(ctx context.Context, r *request) (kmsg.Respo
 		if twice[rt.Topic] > 1 {
 			err = refuse(kerr.InvalidRequest, "topic "+rt.Topic+" is named twice in the request")
 		} else {
-			err = b.createTopic(ctx, rt, req.ValidateOnly, &st)
+			err = b.createTopic(ctx, rt, req.ValidateOnly, defaults, &st)
 		}
 		st.ErrorCode, st.ErrorMessage = errorCode(err), errorMessage(err)
 		resp.Topics = append(resp.Topics, st)
@@ -40,7 +44,7 @@ func (b *Broker) handleCreateTopics(ctx context.Context, r *request) (kmsg.Respo
 }
 
 func (b *Broker) createTopic(ctx context.Context, rt *kmsg.CreateTopicsRequestTopic, validateOnly bool,
-	st *kmsg.CreateTopicsResponseTopic,
+	defaults []kmsg.CreateTopicsResponseTopicConfig, st *kmsg.CreateTopicsResponseTopic,
 ) error {
 	if b.node.Catalog().Topics[rt.Topic] != nil {
 		return cluster.ErrTopicExists // whatever else is wrong with the request
@@ -65,19 +69,28 @@ func (b *Broker) createTopic(ctx context.Context, rt *kmsg.CreateTopicsRequestTo
 		st.TopicID, partitions = t.ID, int32(len(t.Partitions))
 	}
 	st.NumPartitions, st.ReplicationFactor = partitions, replicationFactor
-	defaults := b.node.Catalog().Defaults
-	for _, p := range topicconfig.All() {
+	if st.Configs = defaults; len(spec.Config) > 0 {
+		st.Configs = b.createdConfigs(spec.Config)
+	}
+	return nil
+}
+
+// createdConfigs is the whole configuration of a topic that sets so much of it itself. Most set nothing, and share one.
+func (b *Broker) createdConfigs(set map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
+	defaults, all := b.node.Catalog().Defaults, topicconfig.All()
+	out := make([]kmsg.CreateTopicsResponseTopicConfig, 0, len(all))
+	for _, p := range all {
 		c := kmsg.NewCreateTopicsResponseTopicConfig()
-		value, set := spec.Config[p.Name]
+		value, own := set[p.Name]
 		c.Source = int8(kmsg.ConfigSourceDynamicTopicConfig)
-		if !set {
+		if !own {
 			l := b.layersOf(&p, defaults)[0]
 			value, c.Source = l.value, int8(l.source)
 		}
 		c.Name, c.Value = p.Name, &value
-		st.Configs = append(st.Configs, c)
+		out = append(out, c)
 	}
-	return nil
+	return out
 }
 
 // replicationFactor is what a cluster of one node can give.

@@ -12,6 +12,9 @@ import (
 func (b *Broker) handleCreatePartitions(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.CreatePartitionsRequest)
 	resp := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
+	if n := b.askedPartitions(req); n > maxMutations {
+		return refuseMutations(req, n), nil
+	}
 	ctx, cancel := withTimeout(ctx, req.TimeoutMillis)
 	defer cancel()
 	for i := range req.Topics {

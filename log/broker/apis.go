@@ -16,6 +16,9 @@ type api struct {
 	// decodeMin, when above min, is the lowest version that is answered; versions below it are advertised
 	// for clients that gate features on them, and refused.
 	decodeMin int16
+	// before, when set, does what a request changes before it is answered, outside of the bounds on answers, and returns how many
+	// partitions it created.
+	before func(b *Broker, ctx context.Context, r *request) int
 	// handle answers one request. An error closes the connection with one log line; a nil response
 	// without an error sends nothing.
 	handle func(b *Broker, ctx context.Context, r *request) (kmsg.Response, error)
@@ -31,7 +34,7 @@ func dataAPIs() []api {
 		{key: 0, min: 0, max: 13, decodeMin: 3, stage: (*Broker).stageProduce},
 		{key: 1, min: 4, max: 17, handle: (*Broker).handleFetch},
 		{key: 2, min: 1, max: 11, handle: (*Broker).handleListOffsets},
-		{key: 3, min: 0, max: 13, handle: (*Broker).handleMetadata},
+		{key: 3, min: 0, max: 13, before: (*Broker).createNamed, handle: (*Broker).handleMetadata},
 		{key: 18, min: 0, max: 4, handle: (*Broker).handleAPIVersions},
 		{key: 19, min: 0, max: 7, handle: (*Broker).handleCreateTopics},
 		{key: 20, min: 0, max: 6, handle: (*Broker).handleDeleteTopics},

@@ -50,6 +50,7 @@ type Options struct {
 	MaxRequestBytes int32 // bytes of one Produce frame. Default 100 MiB; other requests: maxSmallRequestBytes
 	InFlightBytes   int64 // bytes of requests being handled, all network connections. Default 128 MiB, at least hostShare times MaxRequestBytes
 	FetchBytes      int64 // bytes of fetched records on their way, all network connections; a response being written holds them twice. Default 128 MiB
+	AnswerBytes     int64 // bytes of other answers being written, all network connections. Default 64 MiB
 	MaxFetchBytes   int32 // bytes of one Fetch response. Default 55 MiB
 	// MaxConnectionsPerIP bounds those from one address (of IPv6: one network of 64 bits). Default 2048.
 	MaxConnectionsPerIP int
@@ -73,6 +74,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.MaxRequestBytes, 100<<20)
 	orDefault(&o.InFlightBytes, 128<<20)
 	orDefault(&o.FetchBytes, 128<<20)
+	orDefault(&o.AnswerBytes, answerBytes)
 	orDefault(&o.MaxFetchBytes, 55<<20)
 	orDefault(&o.IdleTimeout, 10*time.Minute)
 	orDefault(&o.FrameTimeout, 30*time.Second)
@@ -101,7 +103,7 @@ type Broker struct {
 	quotas             *quota.Buckets
 	pacer              *pace.Pacer // of reads of history
 	tallies            tallies
-	buffers            sync.Pool    // *[]byte, for responses
+	small, buffers     sync.Pool    // *[]byte, for answers and for larger ones
 	readers            *record.Pool // for compressed records
 	plainReaders       *record.Pool
 	rewriters          *record.Rewriters
@@ -130,8 +132,9 @@ func New(opts Options) (*Broker, error) {
 	b := &Broker{
 		opts: opts, node: opts.Node,
 		external: newListenerLimits(opts.MaxConnections, max(opts.InFlightBytes, hostShare*int64(opts.MaxRequestBytes)),
-			max(opts.FetchBytes, hostShare*minFetchReserve)),
-		internal:     newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes)), internalFetchBytes),
+			max(opts.FetchBytes, hostShare*minFetchReserve), opts.AnswerBytes),
+		internal: newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes)), internalFetchBytes,
+			internalAnswerBytes),
 		quotas:       quota.New(),
 		pacer:        pace.New(time.Now, opts.CPU),
 		listeners:    map[net.Listener]struct{}{},

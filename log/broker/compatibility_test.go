@@ -40,6 +40,14 @@ whose cache of sessions is full: the answer's session id is 0, so the client's n
 are made for that: Java's FetchSessionHandler begins anew with each answer of session id 0, and librdkafka asks for no session.
 A session id that was never given out is answered with FETCH_SESSION_ID_NOT_FOUND.
 
+One request may name 100,000 things (topics, partitions, groups, ...) and ask for 10,000 new partitions; what names more is refused at each
+of them, with INVALID_REQUEST, or POLICY_VIOLATION where it creates. A request for metadata creates at most 100 topics, which count against
+controller_mutation_rate; the others are LEADER_NOT_AVAILABLE until it is asked again.
+
+On a full disk (node.min_free_bytes) Produce is answered with KAFKA_STORAGE_ERROR, and what coordinators have to write (InitProducerId,
+AddPartitionsToTxn, EndTxn, OffsetCommit, JoinGroup) with COORDINATOR_NOT_AVAILABLE, which clients try again. The node's log says why once:
+"appends are refused until there is space", "coordinator cannot write" and "no producer id to give out".
+
 Clients log in by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512) and connect over TLS where the node's file says so
 ([security.md](security.md)). There are no ACLs: requests about them are answered SECURITY_DISABLED, as by Kafka without an
 authorizer. Of client quotas producer_byte_rate, consumer_byte_rate and controller_mutation_rate are kept, for users and client ids;

@@ -39,6 +39,7 @@ type conn struct {
 	share    int64 // bytes of all in flight that this connection may hold
 	inflight budget
 	fetches  budget
+	answers  budget
 	internal bool
 	host     string
 
@@ -73,7 +74,7 @@ func newConn(b *Broker, nc net.Conn, limits *listenerLimits, h *host, internal b
 		frames: make(chan frame, maxFramesAhead),
 	}
 	c.session.from = h
-	c.inflight, c.fetches = limits.inFlight(c.share, h), limits.fetches(h)
+	c.inflight, c.fetches, c.answers = limits.inFlight(c.share, h), limits.fetches(h), limits.answers(h)
 	if !internal {
 		if host, _, err := net.SplitHostPort(nc.RemoteAddr().String()); err == nil {
 			c.host = host
@@ -224,7 +225,7 @@ func (c *conn) dispatch(f frame) error {
 	r := &request{
 		req: req, key: f.header.key, version: f.header.version, corr: f.header.corr,
 		clientID: clientID, host: c.host, internal: c.internal, fetches: c.fetches,
-		principal: c.session.principal, session: &c.session,
+		principal: c.session.principal, session: &c.session, weight: f.weight,
 	}
 	if err := c.expired(r); err != nil {
 		c.unreserve(f.weight)
@@ -233,18 +234,21 @@ func (c *conn) dispatch(f frame) error {
 	if f.api.stage != nil {
 		return c.stage(f, r)
 	}
-	defer c.unreserve(f.weight)
+	defer func() { c.unreserve(r.weight) }()
 	c.behind.Wait() // answers keep the order of requests
 	defer func() {
 		if r.release != nil {
 			r.release()
 		}
 	}()
-	resp, err := c.throttled(f, r)
-	if err != nil || resp == nil {
-		return err
+	if !c.internal && countNamed(req, len(f.body)) > maxNamed {
+		resp, err := refuseNamed(req)
+		if err != nil {
+			return err
+		}
+		return c.answerOnce(f.header, r, resp)
 	}
-	if err := c.write(f.header, resp); err != nil {
+	if err := c.respond(f, r); err != nil {
 		return err
 	}
 	return r.hangUp

@@ -79,13 +79,13 @@ func groupProperty(name string) (*topicconfig.Property, error) {
 }
 
 // describeGroup reports what holds for a group of the consumer protocol, whether there is one of this name or not.
-func (b *Broker) describeGroup(group string) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
+func (b *Broker) describeGroup(group string, node []kmsg.DescribeConfigsResponseResourceConfig) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
 	if group == "" {
 		return nil, errNoGroup()
 	}
 	own := b.node.Catalog().Groups[group]
 	var out []kmsg.DescribeConfigsResponseResourceConfig
-	for _, c := range b.describeBroker() {
+	for _, c := range node {
 		name, ok := strings.CutPrefix(c.Name, groupPrefix)
 		if !ok || name != groupHeartbeat && name != groupSession {
 			continue

@@ -28,16 +28,21 @@ type listenerLimits struct {
 	maxBytes int64
 	fetching *semaphore.Weighted // bytes of fetched records on their way
 	maxFetch int64
+	// answering are bytes of answers being written; building admits those that put together large ones.
+	answering *semaphore.Weighted
+	maxAnswer int64
+	building  builders
 
 	mu    sync.Mutex
 	hosts map[netip.Addr]*host // those with open connections, so at most maxConns
 }
 
-func newListenerLimits(conns int, bytes, fetch int64) *listenerLimits {
+func newListenerLimits(conns int, bytes, fetch, answer int64) *listenerLimits {
 	return &listenerLimits{
 		maxConns: int64(conns),
 		bytes:    semaphore.NewWeighted(bytes), maxBytes: bytes,
 		fetching: semaphore.NewWeighted(fetch), maxFetch: fetch,
+		answering: semaphore.NewWeighted(answer), maxAnswer: answer, building: newBuilders(),
 		hosts: map[netip.Addr]*host{},
 	}
 }
@@ -47,6 +52,7 @@ type host struct {
 	addr            netip.Addr
 	conns           int64 // under listenerLimits.mu
 	bytes, fetching *semaphore.Weighted
+	answering       *semaphore.Weighted
 	denied          atomic.Int64 // Unix nanoseconds: when the last log-in that failed is answered
 }
 
@@ -98,6 +104,8 @@ func (l *listenerLimits) enter(remote net.Addr) (h *host, err error) {
 			addr:     addr,
 			bytes:    semaphore.NewWeighted(l.maxBytes / hostShare),
 			fetching: semaphore.NewWeighted(l.maxFetch / hostShare),
+
+			answering: semaphore.NewWeighted(l.maxAnswer / hostShare),
 		}
 		l.hosts[addr] = h
 	}
@@ -184,4 +192,11 @@ func (l *listenerLimits) fetches(h *host) budget {
 		return budget{shares: []*semaphore.Weighted{l.fetching}, most: l.maxFetch}
 	}
 	return budget{shares: []*semaphore.Weighted{h.fetching, l.fetching}, most: l.maxFetch / hostShare}
+}
+
+func (l *listenerLimits) answers(h *host) budget {
+	if h == nil {
+		return budget{shares: []*semaphore.Weighted{l.answering}, most: l.maxAnswer}
+	}
+	return budget{shares: []*semaphore.Weighted{h.answering, l.answering}, most: l.maxAnswer / hostShare}
 }

@@ -51,6 +51,10 @@ func freeAll(l *listenerLimits) bool {
 		return false
 	}
 	l.fetching.Release(l.maxFetch)
+	if !l.answering.TryAcquire(l.maxAnswer) {
+		return false
+	}
+	l.answering.Release(l.maxAnswer)
 	return true
 }
 

@@ -18,12 +18,17 @@ type request struct {
 	host     string // client's address without port, as group members report it
 	internal bool   // came through Dialer: the internal principal
 	fetches  budget // of fetched records
+	weight   int64  // of bytes in flight, until the answer takes its place
 
 	principal string // the user that logged in
 	session   *session
 
 	// maxRecordBytes bounds the records of a Fetch by what the client's quota leaves; 0: no such bound.
 	maxRecordBytes int
+
+	// created are the topics that a Metadata request asked for and that were missing: nil where they were created.
+	created  map[string]error
+	throttle int32 // milliseconds that the client waits for that
 
 	release func() // called, when set, once the response is written or given up
 	hangUp  error  // set by a handler to close the connection once the response is written

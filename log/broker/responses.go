@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// maxPooledResponse is the largest response buffer kept for reuse.
+// maxPooledResponse is the largest buffer of a Fetch response kept for reuse; other answers have smaller ones.
 const maxPooledResponse = 4 << 20 // bytes
 
 // stagedReply is the answer to a staged request, awaited in order.
@@ -72,17 +72,31 @@ func (c *conn) answer(replies <-chan stagedReply) {
 	}
 }
 
-// write sends one response. Only one goroutine writes at a time: the processor waits for staged answers.
-func (c *conn) write(h header, resp kmsg.Response) error {
-	bp, _ := c.b.buffers.Get().(*[]byte)
-	if bp == nil {
+// write sends one response that is small by its nature. Only one goroutine writes at a time: the processor waits for staged answers.
+func (c *conn) write(h header, resp kmsg.Response) error { return c.sendPooled(c.encode(h, resp)) }
+
+// encode frames a response into a buffer of a size that fits: one that a client leaves unread must not hold much more than it says.
+func (c *conn) encode(h header, resp kmsg.Response) *[]byte {
+	pool, need := &c.b.small, responseSize(resp)
+	if need > smallAnswer {
+		pool = &c.b.buffers
+	}
+	bp, _ := pool.Get().(*[]byte)
+	if bp == nil || cap(*bp) > bufferSlack*max(need, smallAnswer) {
 		bp = new([]byte)
 	}
-	buf := appendResponse((*bp)[:0], h, resp)
-	err := c.send(buf)
-	if cap(buf) <= maxPooledResponse {
-		*bp = buf
-		c.b.buffers.Put(bp)
+	*bp = appendResponse((*bp)[:0], h, resp)
+	return bp
+}
+
+// sendPooled sends a buffer of encode, and keeps it for others.
+func (c *conn) sendPooled(buf *[]byte) error {
+	err := c.send(*buf)
+	switch n := cap(*buf); {
+	case n <= smallAnswer:
+		c.b.small.Put(buf)
+	case n <= maxPooledResponse:
+		c.b.buffers.Put(buf)
 	}
 	return err
 }

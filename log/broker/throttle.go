@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"time"
@@ -161,25 +162,12 @@ func (b *Broker) mutations(req kmsg.Request) (n int) {
 		if req.ValidateOnly {
 			return 0
 		}
-		for i := range req.Topics {
-			switch t := &req.Topics[i]; {
-			case len(t.ReplicaAssignment) > 0:
-				n += len(t.ReplicaAssignment)
-			case t.NumPartitions > 0:
-				n += int(t.NumPartitions)
-			default:
-				n += int(b.opts.DefaultPartitions)
-			}
-		}
+		return b.askedPartitions(req)
 	case *kmsg.CreatePartitionsRequest:
 		if req.ValidateOnly {
 			return 0
 		}
-		for i := range req.Topics {
-			if t := topics[req.Topics[i].Topic]; t != nil {
-				n += max(int(req.Topics[i].Count)-len(t.Partitions), 0)
-			}
-		}
+		return b.askedPartitions(req)
 	case *kmsg.DeleteTopicsRequest:
 		for _, name := range req.TopicNames {
 			if t := topics[name]; t != nil {
@@ -199,50 +187,55 @@ func (b *Broker) mutations(req kmsg.Request) (n int) {
 	return n
 }
 
-// refuseMutation answers every topic of a request with the quota's error; nil for versions that do not know it.
-func refuseMutation(req kmsg.Request) kmsg.Response {
-	code, text := kerr.ThrottlingQuotaExceeded.Code, kmsg.StringPtr("the client's controller_mutation_rate is used up; try again after throttle_time_ms")
+// askedPartitions counts the partitions that a request would create, without a topic that is refused for its number alone.
+func (b *Broker) askedPartitions(req kmsg.Request) (n int) {
+	add := func(k int) {
+		if k <= maxMutations {
+			n += k
+		}
+	}
 	switch req := req.(type) {
 	case *kmsg.CreateTopicsRequest:
-		if req.Version < 6 || req.ValidateOnly {
-			return nil
-		}
-		resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
 		for i := range req.Topics {
-			t := kmsg.NewCreateTopicsResponseTopic()
-			t.Topic, t.ErrorCode, t.ErrorMessage = req.Topics[i].Topic, code, text
-			t.NumPartitions, t.ReplicationFactor = -1, -1
-			t.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
-			resp.Topics = append(resp.Topics, t)
+			switch t := &req.Topics[i]; {
+			case len(t.ReplicaAssignment) > 0:
+				add(len(t.ReplicaAssignment))
+			case t.NumPartitions > 0:
+				add(int(t.NumPartitions))
+			default:
+				add(int(b.opts.DefaultPartitions))
+			}
 		}
-		return resp
 	case *kmsg.CreatePartitionsRequest:
-		if req.Version < 3 || req.ValidateOnly {
-			return nil
-		}
-		resp := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
+		topics := b.node.Catalog().Topics
 		for i := range req.Topics {
-			t := kmsg.NewCreatePartitionsResponseTopic()
-			t.Topic, t.ErrorCode, t.ErrorMessage = req.Topics[i].Topic, code, text
-			resp.Topics = append(resp.Topics, t)
+			if t := topics[req.Topics[i].Topic]; t != nil {
+				add(max(int(req.Topics[i].Count)-len(t.Partitions), 0))
+			}
 		}
-		return resp
-	case *kmsg.DeleteTopicsRequest:
-		if req.Version < 5 {
-			return nil
-		}
-		resp := req.ResponseKind().(*kmsg.DeleteTopicsResponse)
-		for _, name := range req.TopicNames {
-			t := kmsg.NewDeleteTopicsResponseTopic()
-			t.Topic, t.ErrorCode, t.ErrorMessage = kmsg.StringPtr(name), code, text
-			resp.Topics = append(resp.Topics, t)
-		}
-		for i := range req.Topics {
-			t := kmsg.NewDeleteTopicsResponseTopic()
-			t.Topic, t.TopicID, t.ErrorCode, t.ErrorMessage = req.Topics[i].Topic, req.Topics[i].TopicID, code, text
-			resp.Topics = append(resp.Topics, t)
-		}
-		return resp
 	}
-	return nil
+	return n
+}
+
+// refuseMutations answers a request that would create n partitions, which is too many.
+func refuseMutations(req kmsg.Request, n int) kmsg.Response {
+	return refuseWhole(req, kerr.PolicyViolation,
+		fmt.Sprintf("the request would create %d partitions, at most %d are created at once; ask in parts", n, maxMutations))
+}
+
+// refuseMutation answers every topic of a request with the quota's error; nil for versions that do not know it.
+func refuseMutation(req kmsg.Request) kmsg.Response {
+	known := false
+	switch req := req.(type) {
+	case *kmsg.CreateTopicsRequest:
+		known = req.Version >= 6 && !req.ValidateOnly
+	case *kmsg.CreatePartitionsRequest:
+		known = req.Version >= 3 && !req.ValidateOnly
+	case *kmsg.DeleteTopicsRequest:
+		known = req.Version >= 5
+	}
+	if !known {
+		return nil
+	}
+	return refuseWhole(req, kerr.ThrottlingQuotaExceeded, "the client's controller_mutation_rate is used up; try again after throttle_time_ms")
 }

@@ -252,7 +252,9 @@ func (j *Journal) Run(ctx context.Context) {
 			j.opts.Logger.Error("coordinator stopped", "journal", j.opts.Name, "error", err)
 		default:
 			j.refuse(ErrLoading)
-			j.opts.Logger.Warn("coordinator reloads", "journal", j.opts.Name, "error", err)
+			if !j.refused { // else it is known why
+				j.opts.Logger.Warn("coordinator reloads", "journal", j.opts.Name, "error", err)
+			}
 		}
 		if !j.drain(ctx, wait) {
 			return
