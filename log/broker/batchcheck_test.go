@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -187,5 +188,80 @@ func TestCheckingAllocatesNothingPerRecord(t *testing.T) {
 	})
 	if allocs > 10 {
 		t.Errorf("%v allocations for 1000 records", allocs)
+	}
+}
+
+// TestReencodedBatchIsUnpackedOnce: a batch for a topic of another codec is checked as any other while it is encoded anew: no reader
+// unpacks it once more.
+func TestReencodedBatchIsUnpackedOnce(t *testing.T) {
+	s := serve(t)
+	zstd, compact := "zstd", "compact"
+	create(t, s, "t", 1, map[string]*string{"compression.type": &zstd, "cleanup.policy": &compact})
+	topic, err := s.topic("t", zeroID, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxUnpacking { // whoever asks for a reader now waits in vain
+		defer s.readers.Put(s.readers.Get())
+	}
+	now := time.Now()
+	ms := now.UnixMilli()
+	lz4 := func(batch []byte) []byte {
+		out, err := record.NewRewriter(maxUnpackedBytes).Recompress(nil, batch, record.LZ4, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	type result struct {
+		batch []byte
+		sp    kmsg.ProduceResponseTopicPartition
+		err   error
+	}
+	check := func(batch []byte) result {
+		done := make(chan result, 1)
+		go func() {
+			var r result
+			r.batch, _, r.err = s.check(lz4(batch), 13, &topic.Settings, now, false, &r.sp)
+			done <- r
+		}()
+		select {
+		case r := <-done:
+			return r
+		case <-time.After(20 * time.Second):
+			t.Fatal("it is unpacked by a reader as well")
+		}
+		return result{}
+	}
+	batch := keyed(ms-5, ms, ms-3)
+	record.SetMaxTimestamp(batch, ms+1000)
+	good := check(batch)
+	h, err := record.Validate(good.batch, record.Checks{})
+	if good.err != nil || err != nil || h.Codec() != record.Zstd || h.MaxTimestamp != ms || h.Count != 3 {
+		t.Errorf("%+v, %v, %v", h, good.err, err)
+	}
+	for _, c := range []struct {
+		name  string
+		batch []byte
+		code  int16
+		at    []int32
+	}{
+		{"no key", keyless(ms, ms), kerr.InvalidRecord.Code, []int32{0, 1}},
+		{"far ahead", keyed(ms, ms+24*time.Hour.Milliseconds(), ms), kerr.InvalidTimestamp.Code, []int32{1}},
+		{"a record too few", forged(2, ms, 0, []byte{0, 0, 0, 2, 'k', 2, 'v', 0}), kerr.InvalidRecord.Code, nil},
+	} {
+		var r result
+		if c.at == nil { // what is wrong with it does not survive packing
+			r.batch, _, r.err = s.check(c.batch, 13, &topic.Settings, now, false, &r.sp)
+		} else {
+			r = check(c.batch)
+		}
+		var at []int32
+		for _, bad := range r.sp.ErrorRecords {
+			at = append(at, bad.RelativeOffset)
+		}
+		if errorCode(r.err) != c.code || !slices.Equal(at, c.at) {
+			t.Errorf("%s: %v, records %v", c.name, r.err, at)
+		}
 	}
 }
