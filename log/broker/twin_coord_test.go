@@ -125,8 +125,13 @@ func (g *twinGenerator) txnCommit() []twinCall {
 		req.Topics = append(req.Topics, t)
 		return req
 	}, learn: func(s *twinSide, r kmsg.Response) {
-		if a := r.(*kmsg.TxnOffsetCommitResponse); a.Version >= 5 && a.Topics[0].Partitions[0].ErrorCode == 0 {
-			s.txns[id], s.pending[id] = "open", true
+		a := r.(*kmsg.TxnOffsetCommitResponse)
+		if a.Topics[0].Partitions[0].ErrorCode != 0 {
+			return
+		}
+		s.pending[id] = true
+		if a.Version >= 5 {
+			s.txns[id] = "open"
 		}
 	}}}
 }

@@ -100,7 +100,8 @@ answers are the same but for these differences, in which Apache Kafka does as Ro
 	}
 	b.WriteString(`
 Not compared, because kfake's state would be another one afterwards: a commit of an empty transaction (see above), deleting offsets,
-their group or their topic while they are in an open transaction (takes them out of it, as in Kafka), deleting records of a compacted topic (refused, as by Kafka), records
+their group or their topic while they are in an open transaction (takes them out of it, as in Kafka), deleting records of a compacted topic (refused, as by Kafka) or
+of an open transaction (the last stable offset is not below the log's start, as in Kafka), records
 without a key in one (refused, as by Kafka), zstd before Produce version 7 (refused, as by Kafka), a first sequence that is not 0
 (taken where nothing is known of the producer, as by Kafka), an epoch that was never given out (refused, as by Kafka), an
 InitProducerId with an epoch that was replaced (refused with PRODUCER_FENCED, as by Kafka, but for the repetition of a request that was
