@@ -70,6 +70,7 @@ var explained = []explanation{
 	explain("groups of open transactions", `OffsetDelete\.(ErrorCode|Topics)`, `0|\[.*`, `69|\[\]`),
 	explain("groups of open transactions", `DescribeGroups\.Groups\.State`, `"Empty"`, `"Dead"`),
 	explain("groups of open transactions", `DescribeGroups\.Groups\.ErrorCode`, `0`, `69`),
+	explain("groups of open transactions", `DeleteGroups\.Groups\.ErrorCode`, `0`, `69`),
 	explain("members that have not joined", `OffsetCommit\.Topics\.Partitions\.ErrorCode`, `25`, `22`),
 	explain("offsets of open transactions", `OffsetFetch\.(Groups\.)?(Topics\.Partitions\.)?ErrorCode`, `0`, `88`),
 	explain("offsets of open transactions", `OffsetFetch\.(Groups\.)?Topics`, `.*"ErrorCode":88.*`, `.*`),
