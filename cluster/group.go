@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -43,6 +44,8 @@ type group struct {
 	sm     StateMachine
 	st     *raftStorage
 	logger *slog.Logger
+	// retainer decides where the log is to start; nil: nothing is ever trimmed.
+	retainer Retainer
 
 	term     uint64 // Raft's current term
 	saved    log.HardState
@@ -51,6 +54,7 @@ type group struct {
 	isLeader bool   // Raft's role; serving comes later
 	serving  bool   // the first entry of this term is applied (invariant 1)
 	dirty    bool   // is on its worker's list of groups with work
+	trimming bool   // a trim that retention proposed is under way
 	closeErr error  // not nil: abandoned, and why
 
 	batch   []*proposal // staged this turn, not yet proposed
@@ -78,6 +82,8 @@ type groupConfig struct {
 	sm      StateMachine
 	store   EntryStore
 	logger  *slog.Logger
+	// retainer is nil where nothing is ever trimmed.
+	retainer Retainer
 }
 
 func newGroup(c groupConfig) (g *group, err error) {
@@ -97,7 +103,7 @@ func newGroup(c groupConfig) (g *group, err error) {
 	}
 	g = &group{
 		id: c.id, self: replicaID(c.node), node: c.node, voters: len(voters),
-		sm: c.sm, st: st, logger: c.logger,
+		sm: c.sm, st: st, logger: c.logger, retainer: c.retainer,
 		term: st.initial.Term, saved: c.store.HardState(), appended: c.store.LastIndex(),
 		led: make(chan struct{}), dead: make(chan struct{}), gate: newGate(maxGroupBytes),
 	}
@@ -132,7 +138,16 @@ type output struct {
 
 // turn takes everything Raft has ready until it rests.
 func (g *group) turn(out *output) {
-	g.propose(out)
+	for {
+		g.propose(out)
+		g.process(out)
+		if len(g.batch) == 0 {
+			return
+		}
+	}
+}
+
+func (g *group) process(out *output) {
 	for g.rn.HasReady() {
 		rd := g.rn.Ready()
 		if !raft.IsEmptyHardState(rd.HardState) {
@@ -219,10 +234,13 @@ func (g *group) identify(entries []*raftpb.Entry, item *appendItem) []log.Entry 
 	for i, e := range entries {
 		converted[i] = toLog(e)
 		item.bytes += int64(entrySize(e))
-		if p := g.nextOwn(e); p != nil {
-			flush(i)
+		p := g.nextOwn(e)
+		if p != nil {
 			p.index = e.GetIndex()
 			item.released += p.size
+		}
+		if p != nil && !p.trim {
+			flush(i)
 		} else {
 			foreign++
 		}
@@ -303,6 +321,25 @@ func (g *group) apply(m *raftpb.Message, out *output) {
 		g.settle(e.GetIndex(), e.GetTerm(), out)
 	}
 	g.deliver(m.GetResponses(), out)
+	if g.retainer != nil && g.retainer.Outgrown() {
+		g.retain(g.worker.s.now())
+	}
+}
+
+// retain proposes what retention says now, where this node leads. Followers hear of it from the log.
+func (g *group) retain(now time.Time) {
+	if !g.serving || g.trimming {
+		return
+	}
+	start, move := g.retainer.RetainTo(now)
+	if !move {
+		return
+	}
+	g.trimming = true
+	g.worker.s.inflight.Add(1)
+	p := &proposal{payload: log.TrimPayload(start), trim: true, acks: -1, term: g.term, done: func(int64, error) { g.trimming = false }}
+	g.batch = append(g.batch, p)
+	g.worker.touch(g)
 }
 
 // abandon fails everything, when the node stops or the group is dropped.

@@ -26,15 +26,18 @@ func (n *Node) clockLoop(ctx context.Context) {
 	}
 }
 
-// retain trims every partition by its settings, each on its own worker. The store carries the deletes to the disk.
+// retain trims every partition by its settings, each on its own worker. The leader decides, and the log tells the others; the store
+// carries the deletes to the disk.
 func (n *Node) retain(now time.Time) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	for _, rs := range n.replicas {
 		for _, r := range rs {
 			if r != nil {
-				part := r.part
-				n.sched.run(r.group, func() { part.Retain(now) })
+				n.sched.run(r.group, func() {
+					r.group.retainer.ForgetIdle(now)
+					r.group.retain(now)
+				})
 			}
 		}
 	}

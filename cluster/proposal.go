@@ -13,6 +13,7 @@ type proposal struct {
 	payload []byte
 	size    int64
 	acks    int16
+	trim    bool                              // payload moves the log start and is no batch
 	done    func(baseOffset int64, err error) // called once; must not block
 
 	staged    log.Staged
@@ -29,6 +30,7 @@ func (g *group) stage(p *proposal, now time.Time, out *output) {
 	case err != nil:
 	case !g.serving:
 		err = log.ErrNotLeader
+	case p.trim:
 	default:
 		staged, err = g.sm.Stage(int32(g.term), p.payload, now)
 	}
@@ -64,8 +66,10 @@ func (g *group) propose(out *output) {
 	}
 	if err != nil {
 		for i := len(g.batch) - 1; i >= 0; i-- {
-			if !g.batch[i].duplicate {
-				g.sm.Unstage(g.batch[i].staged)
+			if p := g.batch[i]; !p.duplicate {
+				if !p.trim {
+					g.sm.Unstage(p.staged)
+				}
 				g.worker.gate.release(g.batch[i].size)
 			}
 		}

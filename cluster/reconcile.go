@@ -110,7 +110,7 @@ func (n *Node) openReplica(t *Topic, partition int32, config log.Config) (*Repli
 	part.SetConfig(config)
 	g, err := n.sched.open(groupConfig{
 		id: p.Group, node: n.opts.NodeID, voters: p.Replicas, minTerm: t.minTerm,
-		sm: part, store: part, logger: n.opts.Logger,
+		sm: part, store: part, retainer: part, logger: n.opts.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open %s-%d: %w", t.Name, partition, err)

@@ -65,6 +65,26 @@ func (r *Replica) Append(ctx context.Context, batch []byte, acks int16, done fun
 	})
 }
 
+// DeleteRecords moves the log start up to an offset, and returns the log start. It is committed, on every replica's way, when it
+// returns.
+func (r *Replica) DeleteRecords(ctx context.Context, offset int64) (int64, error) {
+	m := r.part.Marks()
+	switch {
+	case offset < 0 || offset > m.HighWatermark:
+		return m.LogStart, fmt.Errorf("delete records before %d: %w: the high watermark is %d", offset, log.ErrOffsetOutOfRange, m.HighWatermark)
+	case offset <= m.LogStart:
+		return m.LogStart, nil
+	}
+	result := make(chan error, 1)
+	r.sched.trim(ctx, r.group, offset, func(err error) { result <- err })
+	select {
+	case err := <-result:
+		return r.part.Marks().LogStart, err
+	case <-ctx.Done():
+		return m.LogStart, fmt.Errorf("delete records before %d: the outcome is not known: %w", offset, ctx.Err())
+	}
+}
+
 // configure applies a topic's settings.
 func (r *Replica) configure(t *Topic, c log.Config) {
 	if r.entry.Swap(t) == t {

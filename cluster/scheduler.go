@@ -135,6 +135,16 @@ func (s *scheduler) append(ctx context.Context, g *group, payload []byte, acks i
 	}
 }
 
+// trim is append for a new log start.
+func (s *scheduler) trim(ctx context.Context, g *group, logStart int64, done func(error)) {
+	s.inflight.Add(1)
+	p := &proposal{payload: log.TrimPayload(logStart), size: proposalOverhead, acks: -1, trim: true, done: func(_ int64, err error) { done(err) }}
+	if err := s.enqueue(ctx, g, p); err != nil {
+		done(err)
+		s.finish(1)
+	}
+}
+
 func (s *scheduler) enqueue(ctx context.Context, g *group, p *proposal) error {
 	if s.closing.Load() {
 		return log.ErrClosed

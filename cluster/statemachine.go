@@ -33,6 +33,15 @@ type EntryStore interface {
 	Entries(lo, hi, maxBytes uint64) ([]log.Entry, error)
 }
 
+// Retainer decides where a group's log is to start. It is asked by the group's worker and changes nothing: the leader proposes a trim.
+type Retainer interface {
+	// Outgrown reports that a trim is due at once.
+	Outgrown() bool
+	RetainTo(now time.Time) (logStart int64, move bool)
+	// ForgetIdle does, on every replica, what time alone makes due.
+	ForgetIdle(now time.Time)
+}
+
 // Committer makes mutations of many groups durable in one sync. It is called by one goroutine. log.ErrDiskFull means that
 // nothing was written and the same commit may be tried again; any other error is final: nothing is known about what
 // reached the disk.
@@ -44,5 +53,6 @@ type Committer interface {
 var (
 	_ StateMachine = (*log.Partition)(nil)
 	_ EntryStore   = (*log.Partition)(nil)
+	_ Retainer     = (*log.Partition)(nil)
 	_ Committer    = (*log.Store)(nil)
 )

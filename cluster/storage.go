@@ -168,8 +168,11 @@ func toLog(e *raftpb.Entry) log.Entry {
 	case raftpb.EntryConfChangeV2:
 		out.Type = log.EntryMetaV2
 	default:
-		if len(out.Data) == 0 {
+		switch {
+		case len(out.Data) == 0:
 			out.Type = log.EntryMeta
+		case log.IsTrimPayload(out.Data):
+			out.Type = log.EntryTrim
 		}
 	}
 	return out

@@ -31,6 +31,8 @@ const (
 	EntryMeta
 	// EntryMetaV2 is EntryMeta for raftpb.EntryConfChangeV2.
 	EntryMetaV2
+	// EntryTrim moves the log start, see TrimPayload. It carries no records.
+	EntryTrim
 )
 
 // Entry is one Raft entry as it is stored. Data is the payload that a Fetch returns.
@@ -138,6 +140,9 @@ type Options struct {
 	MinFreeBytes int64
 	// OnFatal is called once when durability can no longer be promised (a failed sync); the node must stop.
 	OnFatal func(error)
+	// Configuration tells which configuration a group has from an entry of type EntryMeta or EntryMetaV2 on; nil bytes: the entry
+	// changes none. The log keeps the bytes and does not look into them.
+	Configuration func(t EntryType, data []byte) ([]byte, error)
 	// Compaction bounds what the compaction of all partitions takes.
 	Compaction CompactionOptions
 

@@ -36,7 +36,7 @@ func BenchmarkCommit(b *testing.B) {
 				}
 				for i, p := range ps {
 					p.Apply(ms[i].Entries)
-					p.Retain(time.Time{})
+					retain(b, s, p, time.Time{})
 				}
 			}
 			st := s.Stats()

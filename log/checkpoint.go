@@ -63,6 +63,11 @@ func (c *commit) addCheckpoint(p *Partition) error {
 		{groupKey(spaceManifest, p.id), runs},
 		{groupKey(spaceHardState, p.id), encodeHardState(hard)},
 	}
+	if moved > 0 {
+		if err := c.oldMarks(p); err != nil {
+			return err
+		}
+	}
 	for _, x := range puts {
 		if x.value == nil {
 			continue

@@ -171,7 +171,7 @@ func (p *Partition) findExtent(now time.Time) (extent, error) {
 		x.youngest = int64(^uint64(0) >> 1)
 	}
 	p.mu.RUnlock()
-	err := p.store.scanLog(p.id, x.h.first, x.add)
+	err := p.scan(x.h.first, x.add)
 	return x.extent, err
 }
 
@@ -220,7 +220,7 @@ func (r *round) eachOfTail(from uint64, f func(*storedBatch) error) error {
 	for from <= r.plan.last {
 		first := r.p.FirstIndex()
 		from = max(from, first)
-		err := r.s.readTail(r.p.id, from, r.plan.last, &r.chunk)
+		err := r.p.readTail(from, r.plan.last, &r.chunk)
 		if r.p.FirstIndex() != first {
 			continue // retention passed by
 		}

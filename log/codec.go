@@ -7,10 +7,11 @@ import (
 )
 
 // foldVersion is the version of an encoded fold, in checkpoints and horizons. Another version in a checkpoint means that
-// it is rebuilt; in a horizon it cannot be, so a new version has to read the old one. Version 1 has no runs: what is
-// stored starts at the tail.
+// it is rebuilt; in a horizon it cannot be, so a new version has to read the old ones. Version 1 has no runs: what is
+// stored starts at the tail. Version 2 has no configurations.
 const (
-	foldVersion        = 2
+	foldVersion        = 3
+	foldVersionNoConfs = 2
 	foldVersionNoStart = 1
 )
 
@@ -21,7 +22,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (s *fold) encode() []byte {
 	e := encoder{[]byte{foldVersion}}
 	e.u(s.horizon.first, s.horizon.prevTerm)
-	e.i(s.horizon.base, s.horizon.logStart, s.horizon.start)
+	e.i(s.horizon.base, s.horizon.logStart, s.horizon.start, s.horizon.installed)
 	e.u(s.applied)
 	e.i(s.hwm, s.bytes)
 	e.u(uint64(len(s.epochs)))
@@ -56,6 +57,11 @@ func (s *fold) encode() []byte {
 	for _, a := range s.txns.aborted {
 		e.i(a.ProducerID, a.FirstOffset, a.LastOffset)
 	}
+	e.u(uint64(len(s.confs)))
+	for _, c := range s.confs {
+		e.u(c.index, uint64(len(c.conf)))
+		e.b = append(e.b, c.conf...)
+	}
 	return binary.BigEndian.AppendUint32(e.b, crc32.Checksum(e.b, castagnoli))
 }
 
@@ -69,14 +75,18 @@ func decodeFold(b []byte) (fold, error) {
 	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(b[len(body):]) {
 		return s, fmt.Errorf("%w: a fold's checksum is wrong", ErrFormat)
 	}
-	if body[0] != foldVersion && body[0] != foldVersionNoStart {
-		return s, fmt.Errorf("%w: a fold of version %d, this release reads %d", ErrFormat, body[0], foldVersion)
+	version := body[0]
+	if version != foldVersion && version != foldVersionNoConfs && version != foldVersionNoStart {
+		return s, fmt.Errorf("%w: a fold of version %d, this release reads %d", ErrFormat, version, foldVersion)
 	}
 	d := decoder{b: body[1:]}
 	s.horizon = horizon{first: d.u(), prevTerm: d.u(), base: d.i(), logStart: d.i()}
 	s.horizon.start = s.horizon.base
-	if body[0] != foldVersionNoStart {
+	if version != foldVersionNoStart {
 		s.horizon.start = d.i()
+	}
+	if version == foldVersion {
+		s.horizon.installed = d.i()
 	}
 	s.applied, s.hwm, s.bytes = d.u(), d.i(), d.i()
 	for range d.count() {
@@ -105,6 +115,11 @@ func decodeFold(b []byte) (fold, error) {
 	}
 	for range d.count() {
 		s.txns.addAborted(AbortedTxn{ProducerID: d.i(), FirstOffset: d.i(), LastOffset: d.i()})
+	}
+	if version == foldVersion {
+		for range d.count() {
+			s.confs = append(s.confs, confChange{index: d.u(), conf: d.bytes()})
+		}
 	}
 	if d.bad || len(d.b) != 0 {
 		return s, fmt.Errorf("%w: a fold's fields do not fill it", ErrFormat)
@@ -151,6 +166,14 @@ func (d *decoder) i() int64 {
 	}
 	d.b = d.b[n:]
 	return v
+}
+
+// bytes reads a length and so many bytes.
+func (d *decoder) bytes() []byte {
+	n := d.count()
+	b := append([]byte(nil), d.b[:n]...)
+	d.b = d.b[n:]
+	return b
 }
 
 // count reads the number of elements to come; each takes at least one byte.

@@ -113,6 +113,7 @@ type view struct {
 	stored   storedLog // terms are not kept here
 	truncate uint64    // 0: nothing stored before is deleted
 	truncAt  int64     // offset where the deleted entries began
+	cut      uint64    // 0: no truncation began in this transaction
 	pushed   []recentEntry
 	hard     *HardState
 }
@@ -269,6 +270,13 @@ func (c *commit) truncate(id GroupID, from uint64) error {
 	if err != nil {
 		return err
 	}
+	if err := c.markCut(v, from); err != nil {
+		return err
+	}
+	if v, err = c.view(id); err != nil {
+		return err
+	}
+	v.cut = from
 	for i := len(gone) - 1; i >= 0; i-- {
 		key := logKey(id, &gone[i])
 		if err := c.reserve(writeCost(key, nil)); err != nil {
@@ -295,7 +303,7 @@ func (v *view) entriesFrom(from uint64) ([]entryMeta, error) {
 	var out []entryMeta
 	storedEnd := v.stored.last - uint64(len(v.pushed))
 	if from <= storedEnd {
-		err := v.p.store.scanLog(v.p.id, from, func(m *entryMeta) bool {
+		err := v.p.scan(from, func(m *entryMeta) bool {
 			if m.index <= storedEnd {
 				out = append(out, *m)
 			}
@@ -344,6 +352,9 @@ func (c *commit) flush() error {
 // install shows a durable view.
 func (s *Store) install(v *view) {
 	p := v.p
+	if v.cut > 0 {
+		s.installMark(p, v.cut)
+	}
 	p.mu.Lock()
 	if v.truncate > 0 {
 		s.cache.bytes -= p.recent.truncate(v.truncate)

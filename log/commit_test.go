@@ -217,7 +217,7 @@ func TestDrop(t *testing.T) {
 		t.Error("the drop does not end")
 	}
 	n := 0
-	if err := s.scanLog(2, 0, func(*entryMeta) bool { n++; return true }); err != nil || n != 0 {
+	if err := s.logBytes(2, func(int64) { n++ }); err != nil || n != 0 {
 		t.Errorf("%d entries are left, %v", n, err)
 	}
 	if got := mustPartition(t, s, 1).LastIndex(); got != 3 {

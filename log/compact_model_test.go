@@ -251,7 +251,10 @@ func (m *compactModel) retain(rt *rapid.T) {
 		c.RetentionMs = int64(rapid.IntRange(1000, 20000).Draw(rt, "ms"))
 	}
 	m.p.SetConfig(c)
-	start := m.p.Retain(m.now)
+	start, move := m.p.RetainTo(m.now)
+	if move {
+		m.trim(start)
+	}
 	m.p.SetConfig(m.cfg)
 	if start < m.twin.logStart || start > m.twin.stable() {
 		rt.Fatalf("log start %d, was %d", start, m.twin.logStart)
@@ -283,11 +286,18 @@ func (m *compactModel) deleteRecords(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "few") {
 		offset = min(offset, m.twin.logStart+3)
 	}
-	got, err := m.p.DeleteRecordsBefore(offset)
-	if err != nil || got != offset {
-		rt.Fatalf("log start %d, %v, expected %d", got, err, offset)
+	m.trim(offset)
+	if got := m.p.Marks().LogStart; got != offset {
+		rt.Fatalf("log start %d, expected %d", got, offset)
 	}
 	m.twin.logStart = offset
+}
+
+// trim moves the log start as a leader does.
+func (m *compactModel) trim(offset int64) {
+	e := m.entry(TrimPayload(offset))
+	e.Type = EntryTrim
+	m.commit(e)
 }
 
 func (m *compactModel) restart(rt *rapid.T) {

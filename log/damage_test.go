@@ -151,10 +151,7 @@ func TestCollectionSparesDamagedFile(t *testing.T) {
 		for range 5 {
 			appendAll(t, s, p, batchOf(1000, 0))
 		}
-		if _, err := p.DeleteRecordsBefore(54); err != nil {
-			t.Fatal(err)
-		}
-		p.Retain(time.Now())
+		trimTo(t, s, p, 54)
 	}
 	for s.hasRiders() {
 		if err := s.ride(); err != nil {
@@ -175,10 +172,7 @@ func TestCollectionStopsAtDamage(t *testing.T) {
 	for g := GroupID(1); g <= 2; g++ {
 		p := mustPartition(t, s, g)
 		replay(p)
-		if _, err := p.DeleteRecordsBefore(400); err != nil {
-			t.Fatal(err)
-		}
-		p.Retain(time.Now())
+		trimTo(t, s, p, 400)
 	}
 	flip(t, dir, mark(1, 450))
 	for s.hasRiders() {
@@ -311,7 +305,7 @@ func TestHalfWrittenTable(t *testing.T) {
 	}
 }
 
-// TestDeletedRecordsStayDeleted: what DeleteRecordsBefore returned holds after a crash.
+// TestDeletedRecordsStayDeleted: a log start that was applied holds after a crash, whether a checkpoint had it yet or not.
 func TestDeletedRecordsStayDeleted(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir, Options{})
@@ -319,12 +313,20 @@ func TestDeletedRecordsStayDeleted(t *testing.T) {
 	for range 10 {
 		appendAll(t, s, p, batchOf(1000, 0))
 	}
-	syncs := s.Stats().Syncs
-	if start, err := p.DeleteRecordsBefore(7); err != nil || start != 7 {
-		t.Fatal(start, err)
-	}
-	if s.Stats().Syncs != syncs+1 {
-		t.Error("it returned before it was durable")
+	trimTo(t, s, p, 7)
+	for _, when := range []string{"before its checkpoint", "after it"} {
+		copied := mustOpen(t, crashCopy(t, dir), Options{})
+		q := mustPartition(t, copied, 1)
+		replay(q)
+		if got := q.Marks().LogStart; got != 7 {
+			t.Errorf("%s: the log starts at %d after a crash", when, got)
+		}
+		if err := copied.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Commit(nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var h horizon
 	if err := s.view(func(txn *badger.Txn) error {

@@ -18,7 +18,14 @@ type facts struct {
 	coordinatorEpoch     int32
 	leaderEpoch          int32
 	lastDelta, sizeBytes int32
+
+	// Of entries without records.
+	logStart int64  // of a trim entry; else -1
+	conf     []byte // the configuration from here on; nil: as before
 }
+
+// noFacts are those of an entry that tells nothing.
+func noFacts() facts { return facts{producerID: record.NoProducer, logStart: -1} }
 
 // factsOf reads one whole batch's header, and the marker of a control batch.
 func factsOf(batch []byte) (facts, error) {
@@ -33,7 +40,7 @@ func factsOf(batch []byte) (facts, error) {
 		base: h.BaseOffset, last: h.LastOffset(),
 		producerID: h.ProducerID, epoch: h.ProducerEpoch, firstSeq: h.BaseSequence, lastSeq: h.LastSequence(),
 		maxTs: h.MaxTimestamp, transactional: h.Transactional(), control: h.Control(),
-		leaderEpoch: h.LeaderEpoch, lastDelta: h.LastOffsetDelta, sizeBytes: int32(len(batch)),
+		leaderEpoch: h.LeaderEpoch, logStart: -1, lastDelta: h.LastOffsetDelta, sizeBytes: int32(len(batch)),
 	}
 	if f.control {
 		m, err := record.ParseEndTxn(batch)

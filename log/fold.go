@@ -22,6 +22,9 @@ type horizon struct {
 	base     int64  // offset of the first entry of the tail
 	logStart int64  // first offset that readers may ask for
 	start    int64  // first offset that is stored, in a run or in the tail
+	// installed is where the base was when a raftSnapshot was installed last; 0: none was. What was folded of an older log cannot go on
+	// from there: deletes may have been compacted away.
+	installed int64
 }
 
 // fold is a partition's state as a pure function of its applied entries (invariant 8). It does no I/O.
@@ -34,6 +37,7 @@ type fold struct {
 	producers producerTable
 	txns      txnIndex
 	index     sparseIndex
+	confs     confHistory
 }
 
 func newFold() fold {
@@ -53,6 +57,7 @@ func (s *fold) apply(m *entryMeta, f *facts) {
 	s.applied = m.index
 	s.hwm = m.next()
 	if m.typ != EntryBatch {
+		s.applyMeta(m, f)
 		return
 	}
 	s.bytes += int64(m.size)
@@ -68,6 +73,16 @@ func (s *fold) apply(m *entryMeta, f *facts) {
 	wasOpen := known != nil && known.txnFirst >= 0
 	if p := s.producers.observe(f); p.txnFirst >= 0 && !wasOpen {
 		s.txns.begin(p.id, p.txnFirst)
+	}
+}
+
+// applyMeta adds an entry without records.
+func (s *fold) applyMeta(m *entryMeta, f *facts) {
+	if f.conf != nil {
+		s.confs = append(s.confs, confChange{m.index, f.conf})
+	}
+	if m.typ == EntryTrim {
+		s.horizon.logStart = max(s.horizon.logStart, min(f.logStart, s.hwm))
 	}
 }
 
@@ -114,6 +129,7 @@ func (s *fold) trim(h horizon, removed, maxTs int64) {
 	if h.first > s.horizon.first {
 		s.bytes -= removed
 		s.index.trim(h.first, h.base, maxTs)
+		s.confs = s.confs.trim(h.first)
 	}
 	if h.start > s.horizon.start {
 		s.txns.trim(h.start)
@@ -145,6 +161,7 @@ func (s *fold) base() fold {
 	b.applied = s.horizon.first - 1
 	b.hwm = s.horizon.base
 	b.index.stride = s.index.stride
+	b.confs = s.confs.below(s.horizon.first)
 	for _, e := range s.epochs {
 		if e.index < s.horizon.first {
 			b.epochs = append(b.epochs, e)

@@ -115,6 +115,9 @@ func appendAll(t testing.TB, s *Store, p *Partition, batches ...[]byte) {
 	if err := tryAppend(s, p, batches...); err != nil {
 		t.Fatal(err)
 	}
+	if p.Outgrown() {
+		retain(t, s, p, time.UnixMilli(1_000_000))
+	}
 }
 
 // tryAppend is appendAll where the store may refuse: whoever runs a disk full learns of it here, as Writable may change between a
@@ -207,4 +210,14 @@ func (x *expectedTimes) compare(rt *rapid.T, p *Partition, ts int64) {
 	if err != nil || o != x.maxOffset || at != x.maxTs {
 		rt.Fatalf("max timestamp: %d at %d %v, expected %d at %d", o, at, err, x.maxOffset, x.maxTs)
 	}
+}
+
+// crashCopy copies a directory whose store is open: what a crash now would leave.
+func crashCopy(t testing.TB, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
 }

@@ -13,6 +13,7 @@ const (
 	spaceHardState  byte = 'h' // h|group: Raft's vote
 	spaceLog        byte = 'l' // l|group|index|term|type|base|lastDelta|maxTs|size: one entry
 	spaceManifest   byte = 'm' // m|group: the runs that compacted history consists of
+	spaceMark       byte = 't' // t|group|index: the log was cut there
 	spaceRun        byte = 'r' // r|group|run|last|base|epoch|clean|maxTs|size: one batch of a run
 )
 

@@ -113,7 +113,16 @@ func killChild(dir string) {
 		for i := range ms {
 			p, _ := s.Partition(ms[i].Group)
 			p.Apply(ms[i].Entries)
-			p.Retain(time.Now())
+			start, move := p.RetainTo(time.Now())
+			if !move {
+				continue
+			}
+			e := []Entry{{Index: p.LastIndex() + 1, Term: 1, Type: EntryTrim, Data: TrimPayload(start)}}
+			p.Follow(e)
+			if err := s.Commit([]Mutation{{Group: p.id, Entries: e}}); err != nil {
+				panic(err)
+			}
+			p.Apply(e)
 		}
 		fmt.Println(next[0], next[1], next[2], next[3], round+1)
 	}

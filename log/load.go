@@ -77,7 +77,10 @@ func (p *Partition) loadTail(txn *badger.Txn) error {
 	p.stored.trim(p.fold.horizon.first)
 	p.stored.last, p.stored.next = p.fold.applied, p.fold.hwm
 	p.staging = newStaging(p.fold.hwm)
-	it := newLogIterator(txn, p.id)
+	if err := p.loadMarks(txn); err != nil {
+		return err
+	}
+	it := p.iterate(txn)
 	defer it.close()
 	for ok, err := it.seek(p.fold.applied + 1); ; ok, err = it.next() {
 		if err != nil {
@@ -98,11 +101,15 @@ func (p *Partition) loadTail(txn *badger.Txn) error {
 
 func (p *Partition) loadEntry(it *logIterator) error {
 	m := it.meta
-	var f facts
-	if m.typ == EntryBatch {
+	f := noFacts()
+	if m.typ == EntryBatch || m.size > 0 {
 		err := it.value(func(b []byte) error {
 			var err error
-			f, err = factsOf(b)
+			if m.typ == EntryBatch {
+				f, err = factsOf(b)
+			} else {
+				f, err = p.store.metaFacts(&m, b)
+			}
 			return err
 		})
 		if err != nil {
@@ -111,7 +118,7 @@ func (p *Partition) loadEntry(it *logIterator) error {
 	}
 	p.stored.push(&m)
 	if m.index <= p.hard.Commit {
-		p.fold.apply(&m, &f)
+		p.applyEntryLocked(&m, &f)
 		p.staging.applied(m.index, p.fold.hwm)
 		p.checkpoint.note(int64(m.size))
 		return nil

@@ -334,6 +334,13 @@ func (m *modelTest) meta(*rapid.T) {
 	m.commit(Entry{Index: m.twin.index, Term: m.term, Type: EntryMeta})
 }
 
+// trim moves the log start as a leader does.
+func (m *modelTest) trim(offset int64) {
+	m.twin.index++
+	m.twin.metas[m.twin.index] = true
+	m.commit(Entry{Index: m.twin.index, Term: m.term, Type: EntryTrim, Data: TrimPayload(offset)})
+}
+
 // overwrite lets this replica lose uncommitted entries to another leader, as a follower does.
 func (m *modelTest) overwrite(rt *rapid.T) {
 	next := m.twin.index + 1
@@ -439,7 +446,29 @@ func (m *modelTest) retain(rt *rapid.T) {
 		cfg.RetentionMs = int64(rapid.IntRange(1, 300).Draw(rt, "ms"))
 	}
 	m.p.SetConfig(cfg)
-	got := m.p.Retain(m.now)
+	start, move := m.p.RetainTo(m.now)
+	stored := m.delete(cfg)
+	if move {
+		m.trim(start)
+	}
+	m.p.ForgetIdle(m.now)
+	got := m.p.Marks().LogStart
+	if got != m.twin.logStart {
+		rt.Fatalf("log start %d, expected %d", got, m.twin.logStart)
+	}
+	if got := m.p.Bytes(); got != stored {
+		rt.Fatalf("%d bytes, expected %d", got, stored)
+	}
+	// Make the horizon durable; restarts must not depend on a later append.
+	if err := m.s.Commit(nil); err != nil {
+		rt.Fatal(err)
+	}
+}
+
+func (m *modelTest) physicalStart() int64 { return m.keep }
+
+// delete is the rule for what is stored, applied to everything at once. It returns the bytes that are left.
+func (m *modelTest) delete(cfg Config) int64 {
 	marks := m.twin.marks()
 	stable := m.twin.end()
 	open, _ := m.twin.txns()
@@ -469,33 +498,18 @@ func (m *modelTest) retain(rt *rapid.T) {
 	}
 	m.twin.logStart = max(m.twin.logStart, base)
 	m.keep = base
-	if got != m.twin.logStart {
-		rt.Fatalf("log start %d, expected %d", got, m.twin.logStart)
-	}
-	if got := m.p.Bytes(); got != stored {
-		rt.Fatalf("%d bytes, expected %d", got, stored)
-	}
-	// Make the horizon durable; restarts must not depend on a later append.
-	if err := m.s.Commit(nil); err != nil {
-		rt.Fatal(err)
-	}
+	return stored
 }
-
-func (m *modelTest) physicalStart() int64 { return m.keep }
 
 func (m *modelTest) deleteRecords(rt *rapid.T) {
 	marks := m.twin.marks()
 	offset := rapid.Int64Range(0, marks.HighWatermark+1).Draw(rt, "offset")
-	got, err := m.p.DeleteRecordsBefore(offset)
-	if offset > marks.HighWatermark {
-		if !errors.Is(err, ErrOffsetOutOfRange) {
-			rt.Fatalf("delete above the high watermark: %v", err)
-		}
-		return
-	}
-	m.twin.logStart = max(m.twin.logStart, offset)
-	if err != nil || got != m.twin.logStart {
-		rt.Fatalf("log start %d %v, expected %d", got, err, m.twin.logStart)
+	m.trim(offset)
+	m.twin.logStart = max(m.twin.logStart, min(offset, marks.HighWatermark))
+	m.p.ForgetIdle(m.now)
+	m.delete(Config{})
+	if got := m.p.Marks().LogStart; got != m.twin.logStart {
+		rt.Fatalf("log start %d, expected %d", got, m.twin.logStart)
 	}
 	if err := m.s.Commit(nil); err != nil {
 		rt.Fatal(err)

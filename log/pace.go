@@ -138,10 +138,7 @@ func (k *keeper) closedBytes() (n int64) {
 		}
 		size, known := k.closed[id]
 		if !known {
-			if err := s.scanLog(id, 0, func(m *entryMeta) bool {
-				size += int64(m.size) + valueOverhead
-				return true
-			}); err == nil {
+			if err := s.logBytes(id, func(n int64) { size += n }); err == nil {
 				size += s.runBytes(id)
 			} else if !errors.Is(err, ErrClosed) {
 				s.log.Warn("size of a closed group is not known", "group", id, "error", err)
@@ -151,6 +148,19 @@ func (k *keeper) closedBytes() (n int64) {
 		n += size
 	}
 	return n
+}
+
+// logBytes tells the sizes of all entries that are stored of a group.
+func (s *Store) logBytes(id GroupID, add func(int64)) error {
+	return s.view(func(txn *badger.Txn) error {
+		it := newRawIterator(txn, id)
+		defer it.close()
+		ok, err := it.seek(0)
+		for ; ok && err == nil; ok, err = it.next() {
+			add(int64(it.meta.size) + valueOverhead)
+		}
+		return err
+	})
 }
 
 // runBytes is what the runs of a group that nobody has opened take. A manifest that cannot be read is an error of opening it.

@@ -99,7 +99,7 @@ func TestCommitIsSlowedByGarbage(t *testing.T) {
 	}
 }
 
-// TestGrowthTrims: size retention does not wait for anybody to call Retain.
+// TestGrowthTrims: a partition says by itself that it is to be trimmed.
 func TestGrowthTrims(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), Options{})
 	defer s.Close()
@@ -132,7 +132,7 @@ func TestClockJumps(t *testing.T) {
 		clock time.Duration
 		want  int64
 	}{{-time.Hour, 3}, {0, 5}, {-time.Hour, 5}, {time.Hour, 7}, {0, 7}, {365 * 24 * time.Hour, 9}} {
-		if got := p.Retain(now.Add(c.clock)); got != c.want {
+		if got := retain(t, s, p, now.Add(c.clock)); got != c.want {
 			t.Errorf("clock at %v: the log starts at %d, want %d", c.clock, got, c.want)
 		}
 	}

@@ -21,6 +21,7 @@ type Partition struct {
 	fold    fold
 	staging staging
 	stored  storedLog
+	marks   marks
 	runs    runState
 	recent  recent
 	hints   readHints
@@ -118,7 +119,7 @@ func (p *Partition) Entries(lo, hi, maxBytes uint64) ([]Entry, error) {
 		return p.recentEntries(lo, hi, maxBytes), nil
 	}
 	p.mu.RUnlock()
-	return p.store.entries(p.id, lo, hi, maxBytes)
+	return p.storedEntries(lo, hi, maxBytes)
 }
 
 func (p *Partition) recentEntries(lo, hi, maxBytes uint64) []Entry {
@@ -225,10 +226,10 @@ func (p *Partition) Follow(entries []Entry) {
 func (p *Partition) Apply(entries []Entry) {
 	p.mu.Lock()
 	err := p.applyLocked(entries)
-	outgrown := p.outgrownLocked()
+	trimmed := p.retire.trimmed
 	p.mu.Unlock()
-	if outgrown {
-		p.retain(retention{})
+	if trimmed {
+		p.collect()
 	}
 	if err != nil {
 		// Commit checked every stored entry, so these bytes changed since: serving on would hide it (invariant 7).
@@ -244,10 +245,13 @@ func (p *Partition) applyLocked(entries []Entry) error {
 			continue
 		}
 		m, f, err := describe(e, p.fold.hwm)
+		if err == nil && m.typ != EntryBatch {
+			f, err = p.store.metaFacts(&m, e.Data)
+		}
 		if err != nil {
 			return err
 		}
-		p.fold.apply(&m, &f)
+		p.applyEntryLocked(&m, &f)
 		if f.producerID >= 0 {
 			p.idle.seen(f.producerID)
 		}
@@ -264,11 +268,22 @@ func (p *Partition) applyLocked(entries []Entry) error {
 	return nil
 }
 
+// applyEntryLocked folds one entry. A log start that moved is to be durable soon, and what lies below it to be deleted.
+func (p *Partition) applyEntryLocked(m *entryMeta, f *facts) {
+	start := p.fold.horizon.logStart
+	p.fold.apply(m, f)
+	if p.fold.horizon.logStart != start {
+		p.retire.moved++
+		p.retire.trimmed = true
+		p.store.markDue(p)
+	}
+}
+
 // describe reads what keys and folds need of an entry that starts at offset next.
 func describe(e *Entry, next int64) (entryMeta, facts, error) {
 	m := entryMeta{index: e.Index, term: e.Term, typ: e.Type, base: next, lastDelta: -1, maxTs: -1, size: int32(len(e.Data))}
 	if e.Type != EntryBatch {
-		return m, facts{producerID: record.NoProducer}, nil
+		return m, noFacts(), nil
 	}
 	f, err := factsOf(e.Data)
 	if err != nil {

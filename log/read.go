@@ -148,7 +148,7 @@ func (p *Partition) readStored(
 	var found storedRange
 	missing := true
 	err := p.store.view(func(txn *badger.Txn) error {
-		it := newLogIterator(txn, p.id)
+		it := p.iterate(txn)
 		defer it.close()
 		if hinted {
 			hi = lo

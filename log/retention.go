@@ -1,14 +1,11 @@
 package log
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
-// retainEntries bounds how many entries one call of Retain deletes.
+// retainEntries bounds how many entries one look at the start of the log goes over.
 const retainEntries = 16 << 10
 
-// Retention by size runs as a partition grows, not only when somebody calls Retain: at a share of the limit above it, so that
+// Retention by size runs as a partition grows, not only now and then: at a share of the limit above it, so that
 // the excess does not depend on how fast records come. Each time costs a checkpoint, so it is not a small share.
 const (
 	growthShare    = 8
@@ -23,15 +20,16 @@ type retireState struct {
 	doubtful bool   // entries were deleted since the last sweep
 	cut      int64  // bytes that left the tail since the partition was opened
 	front    frontBatch
+	trimmed  bool // the log start may lie above the horizon
 }
 
-// frontBatch is the first retained batch, kept so that most calls of Retain need no scan.
+// frontBatch is the first retained batch, kept so that most looks need no scan.
 type frontBatch struct {
 	index uint64 // 0: not known
 	meta  entryMeta
 }
 
-// retention is what a call of Retain goes by.
+// retention is what decides whether the start of the log is to be deleted.
 type retention struct {
 	bytes    int64 // stored now
 	keep     int64 // 0: no limit
@@ -40,6 +38,11 @@ type retention struct {
 	logStart int64
 	limit    int64 // nothing that ends above is deleted
 	hwm      int64
+}
+
+// expiredRun is expired for a run.
+func (r *retention) expiredRun(x *run, removed int64) bool {
+	return r.keep > 0 && r.bytes-removed-x.bytes >= r.keep || r.byTime && x.maxTs < r.cutoff || x.next <= r.logStart
 }
 
 // expired reports whether the batch m, at the start of the log, is to be deleted when removed bytes go before it.
@@ -52,54 +55,93 @@ func (r *retention) expired(m *entryMeta, removed int64) bool {
 		m.next() <= r.logStart
 }
 
-// Retain deletes whole batches from the start by size, time or a DeleteRecords request, never above the
-// high watermark, never a batch of an open transaction and never the newest batch; of compacted history whole runs. It returns the new log start, which is
-// durable with the next Commit; the deletes follow in bounded portions. It also forgets producers that were idle for a day.
-func (p *Partition) Retain(now time.Time) int64 {
+// RetainTo is where the log should start by size and time now, never above the last stable offset and never above the newest batch; of
+// compacted history whole runs go. It changes nothing: the leader proposes a trim entry, and what that entry's apply moves is deleted on
+// every replica. Far behind it may be less than what is due; the next call goes on.
+func (p *Partition) RetainTo(now time.Time) (logStart int64, move bool) {
 	p.mu.Lock()
-	p.idle.sweep(now, p.fold.producers, p.staging.ahead)
-	r := retention{byTime: p.cfg.RetentionMs > 0, cutoff: now.UnixMilli() - p.cfg.RetentionMs}
+	r := p.retentionLocked()
+	r.keep, r.byTime, r.cutoff = p.cfg.RetentionBytes, p.cfg.RetentionMs > 0, now.UnixMilli()-p.cfg.RetentionMs
+	h, applied, start := p.fold.horizon, p.fold.applied, r.logStart
+	removed, runs := int64(0), p.runs.man.runs
+	for len(runs) > 0 && r.expiredRun(&runs[0], removed) {
+		removed += runs[0].bytes
+		start = max(start, runs[0].next)
+		runs = runs[1:]
+	}
+	known := p.retire.front.index == h.first
+	idle := p.closed || len(runs) > 0 || h.first > applied || known && !r.expired(&p.retire.front.meta, removed)
 	p.mu.Unlock()
-	return p.retain(r)
+	if !idle {
+		cut, err := p.findCut(&r, h, applied, removed)
+		if err != nil {
+			p.store.log.Error("retention is put off", "group", p.id, "error", err)
+			return r.logStart, false
+		}
+		p.mu.Lock()
+		if cut.h.first == h.first && p.fold.horizon == h {
+			p.retire.front = cut.front
+		}
+		p.mu.Unlock()
+		if cut.h.first > h.first {
+			start = max(start, cut.h.base)
+		}
+	}
+	return start, start > r.logStart
 }
 
-// outgrownLocked reports that Apply is to trim the partition by size.
-func (p *Partition) outgrownLocked() bool {
+// Outgrown reports that the partition is so much larger than retention.bytes that the leader is to trim it now.
+func (p *Partition) Outgrown() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
 	keep := p.cfg.RetentionBytes
 	return keep > 0 && p.bytesLocked()-keep >= min(max(keep/growthShare, minGrowthSlack), maxGrowthSlack)
 }
 
-// retain goes by size, by DeleteRecords, and by time where r says so.
-func (p *Partition) retain(r retention) int64 {
+// ForgetIdle forgets producers that were idle for a day, and goes on deleting what lies below the log start.
+func (p *Partition) ForgetIdle(now time.Time) {
 	p.mu.Lock()
-	r.bytes, r.keep = p.bytesLocked(), p.cfg.RetentionBytes
-	r.logStart, r.limit, r.hwm = p.fold.horizon.logStart, p.fold.lastStable(), p.fold.hwm
-	if len(p.runs.man.runs) > 0 && !p.closed {
-		r.bytes -= p.dropRunsLocked(&r)
-		r.logStart = p.fold.horizon.logStart
-		if len(p.runs.man.runs) > 0 {
-			p.mu.Unlock()
-			return r.logStart
-		}
+	p.idle.sweep(now, p.fold.producers, p.staging.ahead)
+	trimmed := p.retire.trimmed
+	p.mu.Unlock()
+	if trimmed {
+		p.collect()
 	}
-	h, applied, start := p.fold.horizon, p.fold.applied, r.logStart
+}
+
+func (p *Partition) retentionLocked() retention {
+	return retention{
+		bytes: p.bytesLocked(), logStart: p.fold.horizon.logStart, limit: p.fold.lastStable(), hwm: p.fold.hwm,
+	}
+}
+
+// collect deletes whole batches and runs that lie below the log start. It is durable with the next Commit; the deletes follow in bounded
+// portions.
+func (p *Partition) collect() {
+	p.mu.Lock()
+	r := p.retentionLocked()
+	p.retire.trimmed = false
+	if !p.closed {
+		p.dropRunsLocked(&r)
+	}
+	h, applied := p.fold.horizon, p.fold.applied
 	known := p.retire.front.index == h.first
-	idle := p.closed || h.first > applied || known && !r.expired(&p.retire.front.meta, 0)
+	idle := p.closed || len(p.runs.man.runs) > 0 || h.first > applied || known && !r.expired(&p.retire.front.meta, 0)
+	if idle {
+		p.retire.trimmed = known && p.retire.front.meta.next() <= r.logStart // it is the newest, or a transaction's
+	}
 	p.mu.Unlock()
 	if idle {
-		return start
+		return
 	}
-	cut, err := p.findCut(&r, h, applied)
+	cut, err := p.findCut(&r, h, applied, 0)
 	if err != nil {
-		p.store.log.Error("retention is put off", "group", p.id, "error", err)
-		return start
+		p.store.log.Error("deleting below the log start is put off", "group", p.id, "error", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.fold.horizon.first == h.first && p.fold.horizon.start == h.start {
-		p.cutLocked(cut, applied)
-	}
-	return p.fold.horizon.logStart
+	done := err == nil && p.fold.horizon.first == h.first && p.fold.horizon.start == h.start && p.cutLocked(cut, applied)
+	p.retire.trimmed = !done || cut.front.index > 0 && cut.front.meta.next() <= r.logStart
 }
 
 // cut is what findCut decided: entries below h.first go.
@@ -110,13 +152,13 @@ type cut struct {
 	front   frontBatch
 }
 
-// findCut scans the keys from the horizon up to the first batch that stays.
-func (p *Partition) findCut(r *retention, h horizon, applied uint64) (cut, error) {
+// findCut scans the keys from the horizon up to the first batch that stays, when removed bytes go before it.
+func (p *Partition) findCut(r *retention, h horizon, applied uint64, removed int64) (cut, error) {
 	c := cut{h: h, maxTs: -1}
-	var pending int64
+	pending := removed
 	var stretchEnd uint64
 	n := 0
-	err := p.store.scanLog(p.id, h.first, func(m *entryMeta) bool {
+	err := p.scan(h.first, func(m *entryMeta) bool {
 		if m.index > applied {
 			return false
 		}
@@ -127,7 +169,7 @@ func (p *Partition) findCut(r *retention, h horizon, applied uint64) (cut, error
 			if n++; n <= retainEntries && r.expired(m, pending) {
 				pending += int64(m.size)
 				c.h.first, c.h.prevTerm, c.h.base, c.h.start = m.index+1, m.term, m.next(), m.next()
-				c.removed = pending
+				c.removed = pending - removed
 				return true
 			}
 			c.front = frontBatch{index: c.h.first, meta: *m}
@@ -175,32 +217,4 @@ func (p *Partition) cutLocked(c cut, scanned uint64) bool {
 	p.store.markDue(p)
 	p.wakeLocked()
 	return true
-}
-
-// DeleteRecordsBefore moves the log start up to an offset, at most to the high watermark, and returns the log start.
-// It is durable when it returns; Retain deletes what lies below.
-func (p *Partition) DeleteRecordsBefore(offset int64) (int64, error) {
-	start, moved, err := p.moveLogStart(offset)
-	if err == nil && moved {
-		err = p.store.persist(p)
-	}
-	return start, err
-}
-
-func (p *Partition) moveLogStart(offset int64) (start int64, moved bool, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	h := p.fold.horizon
-	switch {
-	case offset > p.fold.hwm || offset < 0:
-		return h.logStart, false, fmt.Errorf("delete records before %d: %w: the high watermark is %d", offset, ErrOffsetOutOfRange, p.fold.hwm)
-	case offset <= h.logStart:
-		return h.logStart, p.retire.moved > 0, nil
-	}
-	h.logStart = offset
-	p.fold.trim(h, 0, 0)
-	p.retire.moved++
-	p.store.markDue(p)
-	p.wakeLocked()
-	return offset, true, nil
 }

@@ -77,30 +77,6 @@ func (s *Store) ride() error {
 	return c.flush()
 }
 
-// persist makes a partition's horizon durable now.
-func (s *Store) persist(p *Partition) error {
-	s.commitMu.Lock()
-	defer s.commitMu.Unlock()
-	if err := s.usable(); err != nil {
-		return err
-	}
-	if err := s.makeRoom(0); err != nil {
-		return err
-	}
-	p.mu.RLock()
-	due := p.retire.moved > 0 && !p.closed
-	p.mu.RUnlock()
-	if !due {
-		return nil // another commit was faster
-	}
-	c := s.newCommit()
-	defer c.discard()
-	if err := c.addCheckpoint(p); err != nil {
-		return err
-	}
-	return c.flush()
-}
-
 // addRiders gathers what fits into the transaction beside the mutations.
 func (c *commit) addRiders() error {
 	for _, p := range c.s.takeDue() {
@@ -246,7 +222,7 @@ func (c *commit) deleteRange(id GroupID, from, to uint64) (done uint64, freed in
 	done = to
 	var setErr error
 	err = c.s.view(func(txn *badger.Txn) error {
-		it := newLogIterator(txn, id)
+		it := newRawIterator(txn, id)
 		defer it.close()
 		ok, err := it.seek(from)
 		for ; ok && err == nil && it.meta.index < to; ok, err = it.next() {
@@ -285,6 +261,9 @@ func (c *commit) addDrop(id GroupID, d *drop) error {
 				return err
 			}
 		}
+	}
+	if err := c.deleteMarks(id); err != nil {
+		return err
 	}
 	const all = ^uint64(0)
 	look := d.after > 0

@@ -234,7 +234,7 @@ func (p *Partition) dropRunsLocked(r *retention) (removed int64) {
 	h := p.fold.horizon
 	for ; n < len(man.runs); n++ {
 		x := &man.runs[n]
-		if !(r.keep > 0 && r.bytes-removed-x.bytes >= r.keep || r.byTime && x.maxTs < r.cutoff || x.next <= r.logStart) {
+		if !r.expiredRun(x, removed) {
 			break
 		}
 		removed += x.bytes

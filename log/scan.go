@@ -10,12 +10,23 @@ import (
 
 // logIterator walks one group's log keys in index order. Values are read only where asked for.
 type logIterator struct {
-	id   GroupID
-	it   *badger.Iterator
-	meta entryMeta // of the current entry
+	id    GroupID
+	it    *badger.Iterator
+	marks marks
+	meta  entryMeta // of the current entry
 }
 
-func newLogIterator(txn *badger.Txn, id GroupID) logIterator {
+// iterate walks a partition's log; what a truncation deleted is passed over, whether it is back or not.
+func (p *Partition) iterate(txn *badger.Txn) logIterator {
+	it := newRawIterator(txn, p.id)
+	p.mu.RLock()
+	it.marks = p.marks
+	p.mu.RUnlock()
+	return it
+}
+
+// newRawIterator walks all that is stored of a group.
+func newRawIterator(txn *badger.Txn, id GroupID) logIterator {
 	opt := badger.DefaultIteratorOptions
 	opt.PrefetchValues = false
 	opt.Prefix = groupKey(spaceLog, id)
@@ -36,12 +47,16 @@ func (l *logIterator) next() (bool, error) {
 }
 
 func (l *logIterator) current() (bool, error) {
-	if !l.it.Valid() {
-		return false, nil
+	for ; l.it.Valid(); l.it.Next() {
+		var err error
+		if l.meta, err = parseLogKey(l.it.Item().Key()); err != nil {
+			return false, err
+		}
+		if len(l.marks) == 0 || !l.marks.ghost(l.meta.index, l.it.Item().Version()) {
+			return true, nil
+		}
 	}
-	var err error
-	l.meta, err = parseLogKey(l.it.Item().Key())
-	return err == nil, err
+	return false, nil
 }
 
 func (l *logIterator) value(f func([]byte) error) error {
@@ -108,10 +123,10 @@ func (l *logIterator) find(offset int64, lo, hi uint64) (bool, error) {
 	return false, err
 }
 
-// scanLog calls f for the keys of a group's entries from index on, until f returns false.
-func (s *Store) scanLog(id GroupID, from uint64, f func(m *entryMeta) bool) error {
-	return s.view(func(txn *badger.Txn) error {
-		it := newLogIterator(txn, id)
+// scan calls f for the keys of the partition's entries from index on, until f returns false.
+func (p *Partition) scan(from uint64, f func(m *entryMeta) bool) error {
+	return p.store.view(func(txn *badger.Txn) error {
+		it := p.iterate(txn)
 		defer it.close()
 		ok, err := it.seek(from)
 		for ; ok && err == nil; ok, err = it.next() {
@@ -123,12 +138,12 @@ func (s *Store) scanLog(id GroupID, from uint64, f func(m *entryMeta) bool) erro
 	})
 }
 
-// entries reads entries of [lo, hi) from the database.
-func (s *Store) entries(id GroupID, lo, hi, maxBytes uint64) ([]Entry, error) {
+// storedEntries reads entries of [lo, hi) from the database.
+func (p *Partition) storedEntries(lo, hi, maxBytes uint64) ([]Entry, error) {
 	var out []Entry
 	var size uint64
-	err := s.view(func(txn *badger.Txn) error {
-		it := newLogIterator(txn, id)
+	err := p.store.view(func(txn *badger.Txn) error {
+		it := p.iterate(txn)
 		defer it.close()
 		ok, err := it.seek(lo)
 		for ; ok && err == nil && it.meta.index < hi; ok, err = it.next() {
@@ -155,7 +170,7 @@ func (s *Store) entries(id GroupID, lo, hi, maxBytes uint64) ([]Entry, error) {
 		err = fmt.Errorf("%w %d: it was deleted", ErrCompacted, lo)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read entries of group %d from %d: %w", id, lo, err)
+		return nil, fmt.Errorf("read entries of group %d from %d: %w", p.id, lo, err)
 	}
 	return out, nil
 }

@@ -55,7 +55,7 @@ func TestRetentionGivesDiskBack(t *testing.T) {
 				t.Error("no value-log file was collected")
 			}
 			for range 16 {
-				p.Retain(time.Now())
+				retain(t, s, p, time.Now())
 			}
 			if p.Bytes() > keep+int64(size)*2 {
 				t.Errorf("%d bytes are retained, configured are %d", p.Bytes(), keep)
@@ -93,7 +93,7 @@ func checkNothingCameBack(t *testing.T, s *Store, p *Partition) {
 	p.mu.RLock()
 	from := p.retire.from
 	p.mu.RUnlock()
-	if err := s.scanLog(p.id, 0, func(m *entryMeta) bool {
+	if err := p.scan(0, func(m *entryMeta) bool {
 		if m.index < from {
 			t.Errorf("entry %d is there, all below %d were deleted", m.index, from)
 			return false

@@ -79,11 +79,11 @@ func (s *Store) readRun(id GroupID, run uint64, offset int64, pick func(*runMeta
 }
 
 // readTail reads batches of the tail, the entries of [from, to]. A gap ends the chunk with an error.
-func (s *Store) readTail(id GroupID, from, to uint64, c *chunk) error {
+func (p *Partition) readTail(from, to uint64, c *chunk) error {
 	c.reset()
 	want := from
-	err := s.view(func(txn *badger.Txn) error {
-		it := newLogIterator(txn, id)
+	err := p.store.view(func(txn *badger.Txn) error {
+		it := p.iterate(txn)
 		defer it.close()
 		ok, err := it.seek(from)
 		for ; ok && err == nil && it.meta.index <= to; ok, err = it.next() {

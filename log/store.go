@@ -30,12 +30,14 @@ type Store struct {
 	log     *slog.Logger
 	space   *watermark
 	onFatal func(error)
-	failed  atomic.Pointer[error]
-	readers *record.Pool
-	keeper  *keeper
-	cleaner *cleaner
-	stats   storeCounters
-	tail    atomic.Int64 // entries applied behind checkpoints, of all partitions
+	// configuration is Options.Configuration.
+	configuration func(EntryType, []byte) ([]byte, error)
+	failed        atomic.Pointer[error]
+	readers       *record.Pool
+	keeper        *keeper
+	cleaner       *cleaner
+	stats         storeCounters
+	tail          atomic.Int64 // entries applied behind checkpoints, of all partitions
 
 	// commitMu makes Commit and the keeper's own commits one at a time. It is taken before mu and before Partition.mu.
 	commitMu sync.Mutex
@@ -81,7 +83,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		dir: d, log: opts.Logger, onFatal: opts.OnFatal,
+		dir: d, log: opts.Logger, onFatal: opts.OnFatal, configuration: opts.Configuration,
 		space:      newWatermark(dir, opts.MinFreeBytes),
 		readers:    record.NewPool(maxUnpacking, maxDecompressed),
 		partitions: map[GroupID]*slot{},

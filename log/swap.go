@@ -37,7 +37,7 @@ func (p *Partition) scanFront(h horizon) (c cut, applied, stride uint64, err err
 	end := p.fold.index.stretchEnd(h.first)
 	p.mu.RUnlock()
 	c = cut{h: h, maxTs: -1}
-	err = p.store.scanLog(p.id, h.first, func(m *entryMeta) bool {
+	err = p.scan(h.first, func(m *entryMeta) bool {
 		if m.index > applied {
 			return false
 		}

@@ -137,7 +137,7 @@ func (p *Partition) searchStretch(
 	defer p.store.readers.Put(r)
 	var found *foundRecord
 	err := p.store.view(func(txn *badger.Txn) error {
-		it := newLogIterator(txn, p.id)
+		it := p.iterate(txn)
 		defer it.close()
 		ok, err := it.seek(x.from)
 		for ; ok && err == nil && found == nil && it.meta.index < x.to && it.meta.base < end; ok, err = it.next() {

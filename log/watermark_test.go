@@ -85,7 +85,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	p.Apply(meta)
 	p.SetConfig(Config{RetentionBytes: 16 << 20})
-	p.Retain(time.Now())
+	retain(t, s, p, time.Now())
 	appendsResume(t, s, appendOne)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

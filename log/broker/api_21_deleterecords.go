@@ -8,9 +8,11 @@ import (
 )
 
 // handleDeleteRecords moves the start of partitions forward.
-func (b *Broker) handleDeleteRecords(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleDeleteRecords(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DeleteRecordsRequest)
 	resp := req.ResponseKind().(*kmsg.DeleteRecordsResponse)
+	ctx, cancel := withTimeout(ctx, req.TimeoutMillis)
+	defer cancel()
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		st := kmsg.NewDeleteRecordsResponseTopic()
@@ -19,7 +21,7 @@ func (b *Broker) handleDeleteRecords(_ context.Context, r *request) (kmsg.Respon
 			rp := &rt.Partitions[j]
 			sp := kmsg.NewDeleteRecordsResponseTopicPartition()
 			sp.Partition = rp.Partition
-			low, err := b.deleteRecords(rt.Topic, rp.Partition, rp.Offset)
+			low, err := b.deleteRecords(ctx, rt.Topic, rp.Partition, rp.Offset)
 			sp.LowWatermark, sp.ErrorCode = low, errorCode(err)
 			st.Partitions = append(st.Partitions, sp)
 		}
@@ -29,7 +31,7 @@ func (b *Broker) handleDeleteRecords(_ context.Context, r *request) (kmsg.Respon
 }
 
 // deleteRecords deletes up to offset, or all that is committed with -1. It returns the new start.
-func (b *Broker) deleteRecords(topic string, partition int32, offset int64) (int64, error) {
+func (b *Broker) deleteRecords(ctx context.Context, topic string, partition int32, offset int64) (int64, error) {
 	t, err := b.topic(topic, zeroID, false)
 	if err != nil {
 		return -1, err
@@ -52,7 +54,7 @@ func (b *Broker) deleteRecords(topic string, partition int32, offset int64) (int
 	case offset < 0 || offset > high:
 		return -1, kerr.OffsetOutOfRange
 	}
-	low, err := p.DeleteRecordsBefore(offset)
+	low, err := replica.DeleteRecords(ctx, offset)
 	if err != nil {
 		return -1, err
 	}

@@ -66,7 +66,9 @@ func (j *Journal) loadFrom(at int64) (next int64, err error) {
 // OfReplica is the partition that a replica keeps.
 func OfReplica(r *cluster.Replica) Partition {
 	return Partition{Log: replica{r}, Trim: func(before int64) error {
-		_, err := r.Log().DeleteRecordsBefore(before)
+		ctx, cancel := context.WithTimeout(context.Background(), appendTimeout)
+		defer cancel()
+		_, err := r.DeleteRecords(ctx, before)
 		return err
 	}}
 }
