@@ -55,6 +55,8 @@ type Mutation struct {
 	TruncateFrom uint64
 	Entries      []Entry
 	HardState    *HardState // nil: unchanged
+	// Install, when not nil, first replaces the whole log by a raftSnapshot that was received.
+	Install *Incoming
 }
 
 // Isolation is what a reader may see.

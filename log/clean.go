@@ -133,11 +133,14 @@ func (r *round) begin() error {
 	r.mark = time.Now()
 	p := r.p
 	p.mu.RLock()
-	closed := p.closed
+	closed, busy := p.closed, p.runs.busy()
 	r.cfg, r.man, r.from, r.cut = p.cfg, p.runs.man, p.fold.horizon, p.retire.cut
 	p.mu.RUnlock()
 	if closed || !r.cfg.Compact {
 		return fmt.Errorf("%w: the topic was deleted, or its cleanup.policy has no compact", errOvertaken)
+	}
+	if busy {
+		return fmt.Errorf("%w: a raftSnapshot of the partition is under way", errOvertaken)
 	}
 	plan, err := p.findExtent(r.now)
 	if err != nil {
@@ -167,6 +170,7 @@ func (p *Partition) findExtent(now time.Time) (extent, error) {
 		extent:  extent{h: p.fold.horizon},
 		applied: p.fold.applied, stable: p.fold.lastStable(), hwm: p.fold.hwm, youngest: now.UnixMilli() - p.cfg.MinCompactionLagMs,
 	}
+	x.applied = p.shared.clamp(x.applied)
 	if p.cfg.MinCompactionLagMs <= 0 {
 		x.youngest = int64(^uint64(0) >> 1)
 	}

@@ -147,7 +147,7 @@ func (k *cleaner) work() {
 func (k *cleaner) look(p *Partition) (candidate, bool) {
 	now := k.opts.Now()
 	p.mu.RLock()
-	cfg, man, tail, closed := p.cfg, p.runs.man, p.fold.bytes, p.closed
+	cfg, man, tail, closed := p.cfg, p.runs.man, p.fold.bytes, p.closed || p.runs.busy()
 	aside := p.runs.clean.err != nil && (p.runs.clean.retryAt.IsZero() || now.Before(p.runs.clean.retryAt))
 	p.mu.RUnlock()
 	if closed || !cfg.Compact || aside || k.stopped() {

@@ -195,6 +195,11 @@ func (c *commit) delete(key []byte) error {
 
 // add gathers one mutation: the hard state first, so that no entry is durable without the term it belongs to.
 func (c *commit) add(m *Mutation) error {
+	if m.Install != nil {
+		if err := c.install(m.Install, m.HardState); err != nil {
+			return err
+		}
+	}
 	v, err := c.view(m.Group)
 	if err != nil {
 		return err

@@ -46,6 +46,8 @@ func TestCompactionAgainstNaiveTwin(t *testing.T) {
 			"time":     m.time,
 			"epochs":   m.epochs,
 			"repeat":   m.repeat,
+			"lag":      m.lag,
+			"move":     m.move,
 			"":         m.check,
 		})
 	})
@@ -63,6 +65,8 @@ type compactModel struct {
 	term uint64
 	last map[int64]sentRequest
 	old  map[string][]byte // keys and values that were in the database some time ago
+	// behind is a directory as it was some time ago: a replica that was away since; "": none.
+	behind string
 }
 
 type sentRequest struct {

@@ -12,6 +12,7 @@ const (
 	spaceHorizon    byte = 'g' // g|group: where the retained log starts, and what of the fold lies below it
 	spaceHardState  byte = 'h' // h|group: Raft's vote
 	spaceLog        byte = 'l' // l|group|index|term|type|base|lastDelta|maxTs|size: one entry
+	spaceIncoming   byte = 'i' // i|group: a raftSnapshot that is being received
 	spaceManifest   byte = 'm' // m|group: the runs that compacted history consists of
 	spaceMark       byte = 't' // t|group|index: the log was cut there
 	spaceRun        byte = 'r' // r|group|run|last|base|epoch|clean|maxTs|size: one batch of a run

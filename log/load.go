@@ -24,6 +24,7 @@ func (s *Store) load(id GroupID) (*Partition, error) {
 	s.tail.Add(p.checkpoint.entries)
 	p.retire.to = p.fold.horizon.first
 	p.retire.from = p.retire.to
+	p.retire.trimmed = p.fold.horizon.logStart > p.fold.horizon.base
 	if p.retire.to > 1 {
 		// A crash may have left entries below the horizon.
 		p.retire.from = 1
@@ -54,6 +55,9 @@ func (p *Partition) loadState(txn *badger.Txn) error {
 		return fmt.Errorf("read horizon: %w", err)
 	}
 	if err := p.loadRuns(txn); err != nil {
+		return err
+	}
+	if err := p.loadIncoming(txn); err != nil {
 		return err
 	}
 	return viewValue(txn, groupKey(spaceCheckpoint, p.id), func(b []byte) error {

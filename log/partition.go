@@ -32,7 +32,10 @@ type Partition struct {
 	// Housekeeping that the next Commit carries.
 	checkpoint checkpointState
 	retire     retireState
-	idle       idleProducers
+	// shared bounds compaction to entries that are durable on every voter.
+	shared   sharedBound
+	received *incomingRecord // of a raftSnapshot that has not been installed; nil: none
+	idle     idleProducers
 }
 
 // termStart is the first stored entry of a term.

@@ -256,7 +256,7 @@ func (c *commit) addDrop(id GroupID, d *drop) error {
 		if err := c.set(groupKey(spaceDrop, id), nil); err != nil {
 			return err
 		}
-		for _, space := range []byte{spaceHardState, spaceHorizon, spaceCheckpoint, spaceManifest} {
+		for _, space := range []byte{spaceHardState, spaceHorizon, spaceCheckpoint, spaceManifest, spaceIncoming} {
 			if err := c.delete(groupKey(space, id)); err != nil {
 				return err
 			}

@@ -19,8 +19,11 @@ type runState struct {
 	// A round of compaction writes runs from this id on: they are not named yet, and no garbage either. noRun: none does.
 	writing uint64
 	written int64 // bytes of them
-	sweep   runSweep
-	clean   cleanState
+	// A raftSnapshot that is being received has runs from this id on, which are not named yet either. noRun: none is.
+	incoming uint64
+	pins     int // raftSnapshots that are being sent: the runs are not swapped meanwhile
+	sweep    runSweep
+	clean    cleanState
 }
 
 // runSweep is the deletion of runs that the manifest does not name.
@@ -38,7 +41,9 @@ func (s *runSweep) ask() {
 	s.from = 0
 }
 
-func newRunState() runState { return runState{man: newManifest(0, 0, nil), writing: noRun} }
+func newRunState() runState {
+	return runState{man: newManifest(0, 0, nil), writing: noRun, incoming: noRun}
+}
 
 // loadRuns reads the manifest. What it does not name may have been left by a crash.
 func (p *Partition) loadRuns(txn *badger.Txn) error {
@@ -159,7 +164,7 @@ func (s *Store) walkRuns(id GroupID, m *manifest, offset int64, visit func(*runI
 // addRunDeletes gathers deletes of batches in runs that the manifest does not name, as many as fit.
 func (c *commit) addRunDeletes(p *Partition) error {
 	p.mu.RLock()
-	sweep, man, writing := p.runs.sweep, p.runs.man, p.runs.writing
+	sweep, man, writing := p.runs.sweep, p.runs.man, min(p.runs.writing, p.runs.incoming)
 	p.mu.RUnlock()
 	if !sweep.pending() {
 		return nil

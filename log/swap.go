@@ -56,7 +56,7 @@ func (p *Partition) scanFront(h horizon) (c cut, applied, stride uint64, err err
 func (r *round) swapLocked(c cut, applied, stride uint64) (bool, error) {
 	p := r.p
 	h := p.fold.horizon
-	if p.closed || !p.cfg.Compact || h.base > r.end() {
+	if p.closed || !p.cfg.Compact || h.base > r.end() || p.runs.busy() {
 		return false, errOvertaken
 	}
 	if p.fold.index.stride != stride {

@@ -69,10 +69,9 @@ func (p *Partition) loadMarks(txn *badger.Txn) error {
 			return fmt.Errorf("%w: %x is not a mark's key", ErrFormat, k)
 		}
 		x := cutMark{from: binary.BigEndian.Uint64(k[groupKeyLen:]), version: it.Item().Version()}
-		for len(all) > 0 && all[len(all)-1].version >= x.version {
-			all = all[:len(all)-1] // a mark above a later cut
+		if n := len(all); n == 0 || all[n-1].version < x.version {
+			all = append(all, x) // else a later cut, further down, says more
 		}
-		all = append(all, x)
 	}
 	p.marks = all.collapse(p.fold.horizon.first)
 	return nil

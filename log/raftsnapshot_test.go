@@ -1,0 +1,96 @@
+package log
+
+import (
+	"bytes"
+	"slices"
+
+	"pgregory.net/rapid"
+)
+
+// lag leaves a replica behind.
+func (m *compactModel) lag(*rapid.T) {
+	m.close()
+	m.behind = crashCopy(m.t, m.dir)
+	m.open()
+}
+
+// move goes on as another replica that gets a raftSnapshot, interrupted by restarts, and then the tail: one that is new, or one that was
+// away. Everything that the model checks must hold there.
+func (m *compactModel) move(rt *rapid.T) {
+	dir := m.behind
+	if dir == "" || rapid.Bool().Draw(rt, "new replica") {
+		dir = m.t.TempDir()
+	}
+	m.behind = ""
+	snap, release, err := m.p.RaftSnapshot()
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if snap, err = DecodeRaftSnapshot(snap.Encode()); err != nil {
+		rt.Fatal(err)
+	}
+	old := *m
+	m.dir, m.old = dir, nil
+	m.open()
+	if m.p.LastIndex() >= snap.Index {
+		// It has what there is below the horizon; the tail brings the rest.
+		release()
+		m.close()
+		*m = old
+		rt.Skip("not far enough behind")
+	}
+	in := m.receive(rt, snap)
+	for !in.Complete() {
+		if rapid.IntRange(0, 3).Draw(rt, "restart") == 0 {
+			m.close()
+			m.open()
+			at := in.At()
+			if in = m.receive(rt, snap); in.At() != at {
+				rt.Fatalf("resumed at %+v, it had come to %+v", in.At(), at)
+			}
+		}
+		chunk, next, err := old.p.SnapshotChunk(snap, in.At())
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if err := in.Add(chunk, next); err != nil {
+			rt.Fatal(err)
+		}
+	}
+	if err := m.s.Commit([]Mutation{{Group: 3, Install: in, HardState: &HardState{Term: m.term, Commit: snap.Index}}}); err != nil {
+		rt.Fatal(err)
+	}
+	if rapid.Bool().Draw(rt, "restart before the tail") {
+		m.close()
+		m.open()
+	}
+	for lo := m.p.LastIndex() + 1; lo <= old.p.LastIndex(); lo = m.p.LastIndex() + 1 {
+		es, err := old.p.Entries(lo, old.p.LastIndex()+1, 4096)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for i := range es {
+			es[i].Data = slices.Clone(es[i].Data)
+		}
+		m.p.Follow(es)
+		if err := m.s.Commit([]Mutation{{Group: 3, Entries: es}}); err != nil {
+			rt.Fatal(err)
+		}
+		m.p.Apply(es)
+	}
+	want := old.p.fold
+	want.horizon.installed = m.p.fold.horizon.installed
+	if m.p.Installed() != snap.base.horizon.base || !bytes.Equal(m.p.fold.encode(), want.encode()) {
+		rt.Fatalf("the replica that caught up has another state:\n%+v\n%+v", m.p.fold, want)
+	}
+	release()
+	old.close()
+}
+
+func (m *compactModel) receive(rt *rapid.T, snap *RaftSnapshot) *Incoming {
+	in, err := m.p.Receive(1, snap)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	return in
+}
