@@ -165,7 +165,7 @@ func BenchmarkScheduler(b *testing.B) {
 			var gs []*group
 			for i := range groups {
 				m := store[log.GroupID(i+2)]
-				g, err := s.open(groupConfig{id: log.GroupID(i + 2), node: 1, voters: []int32{1}, sm: m, store: m, logger: quiet()})
+				g, err := s.open(groupConfig{id: log.GroupID(i + 2), self: Member{Node: 1}, first: []Member{{Node: 1}}, sm: m, store: m, logger: quiet()})
 				if err != nil {
 					b.Fatal(err)
 				}

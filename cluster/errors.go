@@ -14,6 +14,10 @@ var (
 	ErrInvalidQuota      = errors.New("invalid quota")
 	// ErrOverloaded: the append queue was full until the caller's context ended.
 	ErrOverloaded = errors.New("append queue is full")
+	// ErrNotEnoughReplicas: fewer than min.insync.replicas replicas are in sync, and nothing was appended.
+	ErrNotEnoughReplicas = errors.New("fewer replicas are in sync than min.insync.replicas")
+	// ErrNotEnoughReplicasAfterAppend: it was appended, and is on fewer disks than min.insync.replicas.
+	ErrNotEnoughReplicasAfterAppend = errors.New("appended to fewer replicas than min.insync.replicas")
 	// ErrNotController: this node does not lead the controller's group.
 	ErrNotController = errors.New("not the controller")
 	// ErrClusterID: the data directory belongs to another cluster.

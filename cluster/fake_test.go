@@ -235,7 +235,7 @@ func memScheduler(d *disk, workers int, onFatal func(error)) *scheduler {
 
 func openMem(s *scheduler, d *disk, id log.GroupID) (*group, *memLog, error) {
 	m := newMemLog(d.log(id))
-	g, err := s.open(groupConfig{id: id, node: 1, voters: []int32{1}, sm: m, store: m, logger: quiet()})
+	g, err := s.open(groupConfig{id: id, self: Member{Node: 1}, first: []Member{{Node: 1}}, sm: m, store: m, logger: quiet()})
 	return g, m, err
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -37,12 +38,16 @@ type leadership struct {
 // under "shared" are touched by others.
 type group struct {
 	id     log.GroupID
+	log    log.GroupID // of this member, in the store
+	lag    int64       // ticks
 	self   uint64
 	node   int32
-	voters int
+	conf   *raftpb.ConfState // as applied
 	rn     *raft.RawNode
 	sm     StateMachine
+	store  EntryStore
 	st     *raftStorage
+	sharer Sharer // nil: nothing is compacted
 	logger *slog.Logger
 	// retainer decides where the log is to start; nil: nothing is ever trimmed.
 	retainer Retainer
@@ -54,12 +59,21 @@ type group struct {
 	isLeader bool   // Raft's role; serving comes later
 	serving  bool   // the first entry of this term is applied (invariant 1)
 	dirty    bool   // is on its worker's list of groups with work
-	trimming bool   // a trim that retention proposed is under way
-	closeErr error  // not nil: abandoned, and why
+	want     Membership
+	reached  bool // the members are what want says
+	sync     inSync
+	inSync   int    // voters that are in sync, where this node leads
+	shared   uint64 // every member has the log up to here on its disk
+	minISR   int    // min.insync.replicas
+	told     told
+	incoming log.Installation // arrived whole, and not yet taken by Raft
+	trimming bool             // a trim that retention proposed is under way
+	closeErr error            // not nil: abandoned, and why
 
 	batch   []*proposal // staged this turn, not yet proposed
 	pending []*proposal // proposed, in log order; duplicates stand behind what they repeat
 	next    int         // pending[next:] have no index yet
+	settled int         // pending[:settled] are decided, and wait for more replicas
 
 	// reused between turns
 	entries []*raftpb.Entry
@@ -69,6 +83,9 @@ type group struct {
 	worker *worker
 	slot   batchSlot // the writer's
 	lead   atomic.Pointer[leadership]
+	status atomic.Pointer[GroupStatus]
+	// notify is told of changes of leadership and of who is in sync; it must not block.
+	notify func(*group, Leadership)
 	led    chan struct{} // closed when this node serves as leader for the first time
 	dead   chan struct{} // closed when the group is abandoned
 	gate   *gate
@@ -76,14 +93,19 @@ type group struct {
 
 type groupConfig struct {
 	id      log.GroupID
-	node    int32
-	voters  []int32
+	log     log.GroupID // of this member, in the store; 0: id
+	self    Member
+	first   []Member // the group's first voters
+	want    Membership
+	minISR  int
+	lag     time.Duration // replica.lag.time.max.ms
 	minTerm uint64
 	sm      StateMachine
 	store   EntryStore
 	logger  *slog.Logger
 	// retainer is nil where nothing is ever trimmed.
 	retainer Retainer
+	notify   func(*group, Leadership)
 }
 
 func newGroup(c groupConfig) (g *group, err error) {
@@ -92,21 +114,23 @@ func newGroup(c groupConfig) (g *group, err error) {
 			g, err = nil, fmt.Errorf("open group %d: %v: %w", c.id, r, log.ErrCorrupt)
 		}
 	}()
-	voters := make([]uint64, len(c.voters))
-	for i, v := range c.voters {
-		voters[i] = replicaID(v)
-	}
 	applied := c.sm.AppliedIndex()
-	st, err := newRaftStorage(c.store, applied, voters, c.minTerm)
+	st, err := newRaftStorage(c.store, applied, c.first, c.minTerm)
 	if err != nil {
 		return nil, fmt.Errorf("open group %d: %w", c.id, err)
 	}
 	g = &group{
-		id: c.id, self: replicaID(c.node), node: c.node, voters: len(voters),
-		sm: c.sm, st: st, logger: c.logger, retainer: c.retainer,
+		id: c.id, log: cmp.Or(c.log, c.id), self: c.self.raftID(), node: c.self.Node, conf: st.conf, want: c.want, minISR: c.minISR,
+		lag: int64(cmp.Or(c.lag, DefaultReplicaLagTime) / tickInterval),
+		sm:  c.sm, store: c.store, st: st, logger: c.logger, retainer: c.retainer, notify: c.notify,
 		term: st.initial.Term, saved: c.store.HardState(), appended: c.store.LastIndex(),
 		led: make(chan struct{}), dead: make(chan struct{}), gate: newGate(maxGroupBytes),
 	}
+	g.sharer, _ = c.store.(Sharer)
+	if g.sharer != nil {
+		g.sharer.SetShared(!g.alone(), 0)
+	}
+	g.sync.begin(g.lag)
 	g.lead.Store(&leadership{node: -1, epoch: int32(g.term)})
 	g.rn, err = raft.NewRawNode(&raft.Config{
 		ID: g.self, ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,
@@ -125,8 +149,8 @@ func newGroup(c groupConfig) (g *group, err error) {
 	return g, nil
 }
 
-// alone reports that this node is the only voter: it elects itself and needs no ticks.
-func (g *group) alone() bool { return g.voters == 1 }
+// alone reports that this node is the only member: it elects itself and needs no ticks.
+func (g *group) alone() bool { return onlyVoter(g.conf, g.self) }
 
 // output is where a turn leaves what others must do. It is reused.
 type output struct {
@@ -134,6 +158,8 @@ type output struct {
 	messages map[int32][]Envelope
 	finished int64 // proposals answered
 	counters *counters
+	// snapshots sends what does not fit into messages; nil: nobody needs any.
+	snapshots Snapshots
 }
 
 // turn takes everything Raft has ready until it rests.
@@ -176,23 +202,46 @@ func (g *group) process(out *output) {
 func (g *group) observe(ss *raft.SoftState) {
 	g.isLeader = ss.RaftState == raft.StateLeader
 	g.serving = false
+	g.reached = false
+	g.sync.begin(g.lag)
 	switch {
 	case g.isLeader || ss.Lead == raft.None:
 		g.lead.Store(&leadership{node: -1, epoch: int32(g.term)})
 	default:
-		g.lead.Store(&leadership{node: nodeOf(ss.Lead), epoch: int32(g.term)})
+		g.lead.Store(&leadership{node: memberOf(ss.Lead).Node, epoch: int32(g.term)})
 	}
+	g.publish()
 }
 
 func (g *group) send(m *raftpb.Message, out *output) {
-	node := nodeOf(m.GetTo())
-	out.messages[node] = append(out.messages[node], Envelope{Group: g.id, Message: m})
+	if m.GetType() == raftpb.MsgSnap {
+		if out.snapshots != nil {
+			out.snapshots.Send(g.id, m)
+		} else {
+			g.rn.ReportSnapshot(m.GetTo(), raft.SnapshotFailure)
+		}
+		return
+	}
+	node := memberOf(m.GetTo()).Node
+	e := Envelope{Group: g.id, Message: m}
+	if m.GetType() == raftpb.MsgHeartbeat {
+		e.Shared = g.shared
+	}
+	out.messages[node] = append(out.messages[node], e)
 }
 
 // append turns Raft's storage message into a mutation for the writer.
 func (g *group) append(m *raftpb.Message, out *output) {
 	item := appendItem{group: g, responses: m.GetResponses()}
-	item.mutation.Group = g.id
+	item.mutation.Group = g.log
+	if s := m.GetSnapshot(); s != nil {
+		// What was received is installed with the term and vote of this very message.
+		item.mutation.Install, g.incoming = g.incoming, nil
+		g.appended = s.GetMetadata().GetIndex()
+		g.saved = log.HardState{}
+		g.st.installed()
+		g.setConfiguration(s.GetMetadata().GetConfState())
+	}
 	hs := log.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
 	// A moved commit index alone is not written: it is rediscovered, and rewriting the key per commit
 	// would leave a version behind each time.
@@ -208,7 +257,7 @@ func (g *group) append(m *raftpb.Message, out *output) {
 		item.mutation.Entries = g.identify(entries, &item)
 		g.st.remember(entries)
 	}
-	idle := item.mutation.HardState == nil && len(item.mutation.Entries) == 0
+	idle := item.mutation.HardState == nil && len(item.mutation.Entries) == 0 && item.mutation.Install == nil
 	if idle && g.writing == 0 {
 		g.deliver(item.responses, out)
 		return
@@ -280,6 +329,20 @@ func (g *group) deliver(responses []*raftpb.Message, out *output) {
 	}
 }
 
+// receive takes a message from another node.
+func (g *group) receive(it *item) {
+	if it.shared > 0 && it.shared > g.shared {
+		g.shared = it.shared
+		if g.sharer != nil && !g.alone() {
+			g.sharer.SetShared(true, g.shared)
+		}
+	}
+	if it.install != nil {
+		g.incoming = it.install
+	}
+	g.step(it.message)
+}
+
 // step feeds Raft. Its errors say that a message came too late to matter.
 func (g *group) step(m *raftpb.Message) {
 	if err := g.rn.Step(m); err != nil {
@@ -291,11 +354,6 @@ func (g *group) apply(m *raftpb.Message, out *output) {
 	entries := m.GetEntries()
 	g.scratch = g.scratch[:0]
 	for _, e := range entries {
-		if e.GetType() != raftpb.EntryNormal {
-			g.worker.s.fail(fmt.Errorf("group %d: entry %d changes the membership, which this version does not do; "+
-				"run the version that wrote it: %w", g.id, e.GetIndex(), log.ErrFormat))
-			return
-		}
 		g.scratch = append(g.scratch, toLog(e))
 	}
 	g.sm.Apply(g.scratch)
@@ -311,6 +369,7 @@ func (g *group) apply(m *raftpb.Message, out *output) {
 	if g.isLeader && !g.serving && last.GetTerm() == g.term {
 		g.serving = true
 		g.lead.Store(&leadership{node: g.node, epoch: int32(g.term), self: true})
+		g.publish()
 		select {
 		case <-g.led:
 		default:
@@ -318,8 +377,15 @@ func (g *group) apply(m *raftpb.Message, out *output) {
 		}
 	}
 	for _, e := range entries {
-		g.settle(e.GetIndex(), e.GetTerm(), out)
+		if e.GetType() != raftpb.EntryNormal {
+			if err := g.changed(e); err != nil {
+				g.worker.s.fail(fmt.Errorf("group %d: %w", g.id, err))
+				return
+			}
+		}
+		g.settle(e.GetIndex(), e.GetTerm())
 	}
+	g.answerSettled(out)
 	g.deliver(m.GetResponses(), out)
 	if g.retainer != nil && g.retainer.Outgrown() {
 		g.retain(g.worker.s.now())

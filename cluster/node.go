@@ -121,7 +121,7 @@ func (n *Node) open(ctx context.Context) error {
 		return err
 	}
 	g, err := n.sched.open(groupConfig{
-		id: controllerGroup, node: n.opts.NodeID, voters: n.nodes(), sm: n.log, store: part, logger: n.opts.Logger,
+		id: controllerGroup, self: Member{Node: n.opts.NodeID}, first: []Member{{Node: n.opts.NodeID}}, sm: n.log, store: part, logger: n.opts.Logger,
 	})
 	if err != nil {
 		return err

@@ -3,10 +3,14 @@ package cluster
 import (
 	"time"
 
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 
 	"github.com/rowtrail/rowtrail/log"
 )
+
+type trackerProgress = tracker.Progress
 
 // proposal is one append on its way through a group.
 type proposal struct {
@@ -19,6 +23,8 @@ type proposal struct {
 	staged    log.Staged
 	index     uint64 // known once Raft hands the entry out for writing; 0 for a duplicate
 	term      uint64
+	settled   bool // decided: err says how
+	err       error
 	answered  bool
 	duplicate bool
 }
@@ -30,6 +36,8 @@ func (g *group) stage(p *proposal, now time.Time, out *output) {
 	case err != nil:
 	case !g.serving:
 		err = log.ErrNotLeader
+	case p.acks == -1 && !p.trim && g.inSync < g.needed():
+		err = ErrNotEnoughReplicas
 	case p.trim:
 	default:
 		staged, err = g.sm.Stage(int32(g.term), p.payload, now)
@@ -88,7 +96,7 @@ func (g *group) propose(out *output) {
 	}
 	clear(g.batch)
 	g.batch = g.batch[:0]
-	g.answerReady(out)
+	g.answerSettled(out)
 }
 
 // nextOwn returns the oldest proposal without an index if e is its entry.
@@ -104,29 +112,52 @@ func (g *group) nextOwn(e *raftpb.Entry) *proposal {
 	return p
 }
 
-// settle answers proposals up to an applied entry.
-func (g *group) settle(index, term uint64, out *output) {
-	for len(g.pending) > 0 {
-		p := g.pending[0]
-		if !p.duplicate && (p.index == 0 || p.index > index) {
+// settle decides proposals up to an applied entry.
+func (g *group) settle(index, term uint64) {
+	for ; g.settled < len(g.pending); g.settled++ {
+		p := g.pending[g.settled]
+		if p.duplicate {
+			continue
+		}
+		if p.index == 0 || p.index > index {
 			return
 		}
-		var err error
-		if !p.duplicate && p.term != term {
-			err = log.ErrNotLeader // another leader's entry took its place
+		p.settled = true
+		if p.term != term {
+			p.err = log.ErrNotLeader // another leader's entry took its place
+		}
+	}
+}
+
+// needed is how many replicas an append with acks all needs: min.insync.replicas, or all there are.
+func (g *group) needed() int { return min(g.minISR, len(g.conf.GetVoters())) }
+
+// answerSettled answers what is decided and, invariant 1, on as many disks as min.insync.replicas says, in order. Duplicates that have nothing
+// before them are answered, too. A majority is what Raft has seen to.
+func (g *group) answerSettled(out *output) {
+	for len(g.pending) > 0 {
+		p := g.pending[0]
+		if !p.duplicate && !p.settled {
+			return
+		}
+		err := p.err
+		if p.settled && err == nil && p.acks == -1 && g.needed() > len(g.conf.GetVoters())/2+1 && g.isLeader {
+			g.refresh()
+			if g.sync.holding(g.conf, p.index) < g.needed() {
+				if g.inSync >= g.needed() {
+					return
+				}
+				err = ErrNotEnoughReplicasAfterAppend
+			}
 		}
 		g.popPending()
 		g.answer(p, err, out)
 	}
 }
 
-// answerReady answers duplicates that have nothing before them.
-func (g *group) answerReady(out *output) {
-	for len(g.pending) > 0 && g.pending[0].duplicate {
-		p := g.pending[0]
-		g.popPending()
-		g.answer(p, nil, out)
-	}
+// refresh takes what Raft knows of the members' disks by now.
+func (g *group) refresh() {
+	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) { g.sync.see(id, pr.Match) })
 }
 
 func (g *group) popPending() {
@@ -134,6 +165,9 @@ func (g *group) popPending() {
 	g.pending = g.pending[1:]
 	if g.next > 0 {
 		g.next--
+	}
+	if g.settled > 0 {
+		g.settled--
 	}
 	if len(g.pending) == 0 {
 		g.pending = nil
@@ -148,9 +182,13 @@ func (g *group) failPending(err error, out *output) {
 		if i >= g.next && !p.duplicate {
 			g.worker.gate.release(p.size) // never reached the writer
 		}
+		if p.settled && p.err == nil {
+			g.answer(p, ErrNotEnoughReplicasAfterAppend, out) // it is committed, on fewer disks than asked for
+			continue
+		}
 		g.answer(p, err, out)
 	}
-	g.pending, g.next = nil, 0
+	g.pending, g.next, g.settled = nil, 0, 0
 }
 
 // answer completes a proposal once.

@@ -109,7 +109,7 @@ func (n *Node) openReplica(t *Topic, partition int32, config log.Config) (*Repli
 	}
 	part.SetConfig(config)
 	g, err := n.sched.open(groupConfig{
-		id: p.Group, node: n.opts.NodeID, voters: p.Replicas, minTerm: t.minTerm,
+		id: p.Group, self: Member{Node: n.opts.NodeID}, first: firstMembers(p), minTerm: t.minTerm,
 		sm: part, store: part, retainer: part, logger: n.opts.Logger,
 	})
 	if err != nil {
@@ -163,6 +163,14 @@ func (n *Node) highestEpoch(name string) uint64 {
 		}
 	}
 	return epoch
+}
+
+func firstMembers(p Placement) []Member {
+	ms := make([]Member, len(p.Replicas))
+	for i, node := range p.Replicas {
+		ms[i] = Member{Node: node}
+	}
+	return ms
 }
 
 func placedOn(p Placement, node int32) bool {

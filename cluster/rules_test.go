@@ -36,14 +36,23 @@ func TestPlacementSpreadsLeaders(t *testing.T) {
 	}
 }
 
-func TestReplicaIDs(t *testing.T) {
+func TestMemberIDs(t *testing.T) {
+	seen := map[uint64]Member{}
 	for _, node := range []int32{0, 1, 77, 1<<31 - 2} {
-		if id := replicaID(node); id == 0 || nodeOf(id) != node {
-			t.Errorf("node %d has replica id %d, which is node %d", node, id, nodeOf(id))
+		for _, gen := range []uint32{0, 1, maxGen} {
+			m := Member{Node: node, Gen: gen}
+			id := m.raftID()
+			if other, taken := seen[id]; id == 0 || taken || memberOf(id) != m {
+				t.Errorf("%v has id %d, which is %v (taken by %v)", m, id, memberOf(id), other)
+			}
+			seen[id] = m
+			if group, g := groupOf(logID(9, gen)); group != 9 || g != gen {
+				t.Errorf("generation %d of group 9 has the log of generation %d of group %d", gen, g, group)
+			}
 		}
 	}
-	if nodeOf(0) != -1 {
-		t.Error("no replica must be no node")
+	if memberOf(0).Node != -1 {
+		t.Error("no member must be no node")
 	}
 }
 

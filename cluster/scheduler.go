@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
 	"github.com/rowtrail/rowtrail/log"
 )
 
@@ -24,6 +27,7 @@ type counters struct {
 type schedulerConfig struct {
 	store     Committer
 	transport Transport
+	snapshots Snapshots
 	workers   int
 	logger    *slog.Logger
 	now       func() time.Time
@@ -35,6 +39,7 @@ type scheduler struct {
 	workers   []*worker
 	writer    *writer
 	transport Transport
+	snapshots Snapshots
 	logger    *slog.Logger
 	now       func() time.Time
 	onFatal   func(error)
@@ -54,7 +59,7 @@ type scheduler struct {
 
 func newScheduler(c schedulerConfig) *scheduler {
 	s := &scheduler{
-		transport: c.transport, logger: c.logger, now: c.now, onFatal: c.onFatal,
+		transport: c.transport, snapshots: c.snapshots, logger: c.logger, now: c.now, onFatal: c.onFatal,
 		groups: map[log.GroupID]*group{}, idle: make(chan struct{}, 1),
 		stopWorkers: make(chan struct{}), stopWriter: make(chan struct{}),
 	}
@@ -183,9 +188,43 @@ func (s *scheduler) receive(ms []Envelope) {
 		s.mu.Lock()
 		g := s.groups[e.Group]
 		s.mu.Unlock()
-		if g != nil && e.Message != nil {
-			g.worker.receive(g, e.Message)
+		if g != nil && e.Message != nil && e.Message.GetTo() == g.self {
+			g.worker.receive(g, e)
 		}
+	}
+}
+
+// install hands a raftSnapshot that has arrived whole to its group; false: the group is not here any more.
+func (s *scheduler) install(id log.GroupID, m *raftpb.Message, in log.Installation) bool {
+	s.mu.Lock()
+	g := s.groups[id]
+	s.mu.Unlock()
+	return g != nil && g.self == m.GetTo() && g.worker.post(item{kind: itemMessage, group: g, message: m, install: in})
+}
+
+// reportSnapshot tells a group's leader whether a member got its raftSnapshot.
+func (s *scheduler) reportSnapshot(id log.GroupID, to uint64, ok bool) {
+	status := raft.SnapshotFinish
+	if !ok {
+		status = raft.SnapshotFailure
+	}
+	s.with(id, func(g *group) { g.rn.ReportSnapshot(to, status) })
+}
+
+// unreachable tells the groups that lead there that messages to a node were lost.
+func (s *scheduler) unreachable(node int32) {
+	for _, w := range s.workers {
+		w.post(item{kind: itemRun, run: func(_ *group, _ *output) { w.unreachable(node) }})
+	}
+}
+
+// with calls fn on the worker of a group, if it is here.
+func (s *scheduler) with(id log.GroupID, fn func(*group)) {
+	s.mu.Lock()
+	g := s.groups[id]
+	s.mu.Unlock()
+	if g != nil {
+		s.run(g, func() { fn(g) })
 	}
 }
 

@@ -469,7 +469,7 @@ func TestLeaderServesAfterItsOwnEntry(t *testing.T) {
 
 func TestLostTailIsRefused(t *testing.T) {
 	d := newDisk()
-	d.log(2).hs = log.HardState{Term: 3, Vote: replicaID(1), Commit: 9}
+	d.log(2).hs = log.HardState{Term: 3, Vote: Member{Node: 1}.raftID(), Commit: 9}
 	s := memScheduler(d, 1, nil)
 	if _, _, err := openMem(s, d, 2); !errors.Is(err, log.ErrCorrupt) {
 		t.Fatalf("a log that ends before its commit was opened: %v", err)
@@ -482,7 +482,7 @@ func TestMinTermRaisesFirstEpoch(t *testing.T) {
 	s.start()
 	stopped(t, s)
 	m := newMemLog(d.log(2))
-	g, err := s.open(groupConfig{id: 2, node: 1, voters: []int32{1}, minTerm: 41, sm: m, store: m, logger: quiet()})
+	g, err := s.open(groupConfig{id: 2, self: Member{Node: 1}, first: []Member{{Node: 1}}, minTerm: 41, sm: m, store: m, logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

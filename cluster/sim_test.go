@@ -92,7 +92,7 @@ func (n *simNode) start() {
 		store: n.store, transport: n, workers: 1, logger: quiet(), now: func() time.Time { return time.UnixMilli(0) },
 		onFatal: nil,
 	})
-	g, err := n.sched.open(groupConfig{id: simGroup, node: n.id, voters: []int32{0, 1, 2}, sm: n.sm, store: n.log, logger: quiet()})
+	g, err := n.sched.open(groupConfig{id: simGroup, self: Member{Node: n.id}, first: []Member{{Node: 0}, {Node: 1}, {Node: 2}}, sm: n.sm, store: n.log, logger: quiet()})
 	if err != nil {
 		n.sim.fault = err.Error()
 		return
@@ -319,7 +319,7 @@ func runTruncation(t *testing.T, s *sim) *simNode {
 	// And it can lead again: what it stages stands behind what it followed.
 	l := s.leader()
 	if l != old {
-		l.sched.run(l.group, func() { l.group.rn.TransferLeader(replicaID(old.id)) })
+		l.sched.run(l.group, func() { l.group.rn.TransferLeader(Member{Node: old.id}.raftID()) })
 		s.settle()
 	}
 	if !old.group.serving {

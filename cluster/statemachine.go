@@ -42,6 +42,21 @@ type Retainer interface {
 	ForgetIdle(now time.Time)
 }
 
+// SnapshotStore is an EntryStore that can tell a follower where to go on from when the entries that it needs are gone.
+type SnapshotStore interface {
+	// Configuration is the group's newest applied one; nil: it has had its first one only.
+	Configuration() []byte
+	// Horizon is the entry before the first one that is stored, and the configuration as of it.
+	Horizon() (index, term uint64, configuration []byte)
+}
+
+// Sharer is told how far compaction may go.
+type Sharer interface {
+	// SetShared: all entries up to index are durable on every member. several is false where there is one only.
+	SetShared(several bool, index uint64)
+	Bytes() int64
+}
+
 // Committer makes mutations of many groups durable in one sync. It is called by one goroutine. log.ErrDiskFull means that
 // nothing was written and the same commit may be tried again; any other error is final: nothing is known about what
 // reached the disk.
@@ -55,4 +70,7 @@ var (
 	_ EntryStore   = (*log.Partition)(nil)
 	_ Retainer     = (*log.Partition)(nil)
 	_ Committer    = (*log.Store)(nil)
+
+	_ SnapshotStore = (*log.Partition)(nil)
+	_ Sharer        = (*log.Partition)(nil)
 )

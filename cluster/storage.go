@@ -18,9 +18,11 @@ const maxTailBytes = 4 << 20
 // FirstIndex follows the horizon rule: it is whatever the log holds as its lowest Raft entry, and the log moves it
 // only below entries that are durable on every voter.
 type raftStorage struct {
-	store   EntryStore
-	voters  []uint64
-	initial log.HardState
+	store     EntryStore
+	snapshots SnapshotStore // nil: the log is never cut at its start
+	first     []Member      // the group's first voters
+	conf      *raftpb.ConfState
+	initial   log.HardState
 
 	// tail holds entries handed to the writer and not yet applied, contiguous, newest last. Raft asks for entries only after
 	// they are durable, so the tail never shows what the disk does not have. Truncation copies: messages share the array.
@@ -30,7 +32,7 @@ type raftStorage struct {
 
 // newRaftStorage checks what is stored before Raft sees it, because Raft panics on an inconsistent start. minTerm is
 // the term that a new group's first election must exceed (a recreated topic's epochs never fall).
-func newRaftStorage(store EntryStore, applied uint64, voters []uint64, minTerm uint64) (*raftStorage, error) {
+func newRaftStorage(store EntryStore, applied uint64, voters []Member, minTerm uint64) (*raftStorage, error) {
 	hs := store.HardState()
 	first, last := store.FirstIndex(), store.LastIndex()
 	if hs.Commit > last {
@@ -43,12 +45,19 @@ func newRaftStorage(store EntryStore, applied uint64, voters []uint64, minTerm u
 	// What is applied was committed, and the stored commit is only a lower bound.
 	hs.Commit = max(hs.Commit, applied)
 	hs.Term = max(hs.Term, minTerm)
-	return &raftStorage{store: store, voters: voters, initial: hs}, nil
+	s := &raftStorage{store: store, first: voters, initial: hs}
+	var configuration []byte
+	if s.snapshots, _ = store.(SnapshotStore); s.snapshots != nil {
+		configuration = s.snapshots.Configuration()
+	}
+	var err error
+	s.conf, err = configurationOf(configuration, voters)
+	return s, err
 }
 
 // InitialState implements raft.Storage.
 func (s *raftStorage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
-	conf := &raftpb.ConfState{Voters: s.voters}
+	conf := s.conf
 	if s.initial == (log.HardState{}) {
 		return nil, conf, nil
 	}
@@ -108,8 +117,14 @@ func (s *raftStorage) FirstIndex() (uint64, error) { return s.store.FirstIndex()
 
 // Snapshot implements raft.Storage. A follower below the horizon is fed outside Raft's messages.
 func (s *raftStorage) Snapshot() (*raftpb.Snapshot, error) {
-	return nil, raft.ErrSnapshotTemporarilyUnavailable
+	if s.snapshots == nil {
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
+	}
+	return snapshotOf(s.snapshots, s.first)
 }
+
+// installed forgets the entries on their way to the disk, which a raftSnapshot has replaced.
+func (s *raftStorage) installed() { s.tail, s.tailBytes = nil, 0 }
 
 // remember adds entries on their way to the disk to the tail.
 func (s *raftStorage) remember(entries []*raftpb.Entry) {

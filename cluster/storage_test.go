@@ -33,7 +33,7 @@ func describeEntries(es []*raftpb.Entry) string {
 func TestStorageTail(t *testing.T) {
 	d := newDisk()
 	m := newMemLog(d.log(2))
-	s, err := newRaftStorage(m, 0, []uint64{1}, 0)
+	s, err := newRaftStorage(m, 0, []Member{{Node: 0}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

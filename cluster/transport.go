@@ -10,6 +10,8 @@ import (
 type Envelope struct {
 	Group   log.GroupID
 	Message *raftpb.Message
+	// Shared goes with a heartbeat: up to here every member has the log on its disk.
+	Shared uint64
 }
 
 // Transport carries messages to other nodes. Send must not block and may drop: Raft repeats what matters. The
@@ -23,9 +25,7 @@ type noPeers struct{}
 
 func (noPeers) Send(int32, []Envelope) {}
 
-// replicaID is the Raft id of a node's replica; Raft reserves 0. The upper half is left to generations: a replica that
-// rejoins after it lost its log must do so under an id that has never voted.
-func replicaID(node int32) uint64 { return uint64(uint32(node)) + 1 }
-
-// nodeOf is the inverse of replicaID; none (0) gives -1.
-func nodeOf(replica uint64) int32 { return int32(uint32(replica)) - 1 }
+// Snapshots sends raftSnapshots. Send must not block; its outcome is told by scheduler.reportSnapshot.
+type Snapshots interface {
+	Send(group log.GroupID, message *raftpb.Message)
+}

@@ -37,6 +37,8 @@ type item struct {
 	group    *group
 	proposal *proposal
 	message  *raftpb.Message
+	shared   uint64           // with a heartbeat
+	install  log.Installation // with a raftSnapshot
 	append   appendItem
 	run      func(*group, *output)
 }
@@ -68,7 +70,7 @@ func newWorker(s *scheduler) *worker {
 	return &worker{
 		s: s, gate: newGate(maxWorkerBytes), notify: make(chan struct{}, 1),
 		groups: map[log.GroupID]*group{}, voting: map[log.GroupID]*group{},
-		out: output{messages: map[int32][]Envelope{}, counters: &s.counters},
+		out: output{messages: map[int32][]Envelope{}, counters: &s.counters, snapshots: s.snapshots},
 	}
 }
 
@@ -93,7 +95,8 @@ func (w *worker) wake() {
 }
 
 // receive queues a message from another node, or drops it.
-func (w *worker) receive(g *group, m *raftpb.Message) {
+func (w *worker) receive(g *group, e Envelope) {
+	m := e.Message
 	n := messageSize(m)
 	w.mu.Lock()
 	if w.stopped || w.peerBytes+n > maxPeerBytes {
@@ -101,7 +104,7 @@ func (w *worker) receive(g *group, m *raftpb.Message) {
 		return
 	}
 	w.peerBytes += n
-	w.inbox = append(w.inbox, item{kind: itemMessage, group: g, message: m})
+	w.inbox = append(w.inbox, item{kind: itemMessage, group: g, message: m, shared: e.Shared})
 	w.mu.Unlock()
 	w.wake()
 }
@@ -193,7 +196,7 @@ func (w *worker) handle(it *item, now time.Time) {
 		g.stage(it.proposal, now, &w.out)
 	case itemMessage:
 		if g.closeErr == nil {
-			g.step(it.message)
+			g.receive(it)
 		}
 	case itemDurable:
 		g.durable(&it.append, &w.out)
@@ -201,7 +204,7 @@ func (w *worker) handle(it *item, now time.Time) {
 		it.run(g, &w.out)
 	case itemTick:
 		for _, v := range w.voting {
-			v.rn.Tick()
+			v.tick(&w.out)
 			w.touch(v)
 		}
 		return
@@ -239,6 +242,7 @@ func (w *worker) flush() {
 
 func (w *worker) add(g *group) {
 	w.groups[g.id] = g
+	g.publish()
 	if err := w.s.failed(); err != nil {
 		w.remove(g, err)
 		return
@@ -250,8 +254,35 @@ func (w *worker) add(g *group) {
 		}
 		return
 	}
-	w.voting[g.id] = g
+	w.classify(g)
+}
+
+// classify keeps the groups apart that need ticks. One that has become alone is elected by its ticks.
+func (w *worker) classify(g *group) {
+	if w.groups[g.id] != g {
+		return
+	}
+	if g.alone() && g.isLeader {
+		delete(w.voting, g.id)
+	} else {
+		w.voting[g.id] = g
+	}
 	w.voters.Store(int32(len(w.voting)))
+}
+
+// unreachable makes leaders probe a node's members before they send more.
+func (w *worker) unreachable(node int32) {
+	for _, g := range w.voting {
+		if !g.isLeader {
+			continue
+		}
+		for _, id := range members(g.conf) {
+			if memberOf(id).Node == node && id != g.self {
+				g.rn.ReportUnreachable(id)
+				w.touch(g)
+			}
+		}
+	}
 }
 
 func (w *worker) remove(g *group, err error) {

@@ -55,8 +55,14 @@ type Mutation struct {
 	TruncateFrom uint64
 	Entries      []Entry
 	HardState    *HardState // nil: unchanged
-	// Install, when not nil, first replaces the whole log by a raftSnapshot that was received.
-	Install *Incoming
+	// Install, when not nil, first replaces the whole log by a raftSnapshot that was received: an *Incoming.
+	Install Installation
+}
+
+// Installation is a raftSnapshot that has arrived whole.
+type Installation interface {
+	// LastIndex is the entry that it ends with.
+	LastIndex() uint64
 }
 
 // Isolation is what a reader may see.

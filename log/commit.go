@@ -196,7 +196,11 @@ func (c *commit) delete(key []byte) error {
 // add gathers one mutation: the hard state first, so that no entry is durable without the term it belongs to.
 func (c *commit) add(m *Mutation) error {
 	if m.Install != nil {
-		if err := c.install(m.Install, m.HardState); err != nil {
+		in, ok := m.Install.(*Incoming)
+		if !ok {
+			return fmt.Errorf("install a %T, which is no raftSnapshot of a store", m.Install)
+		}
+		if err := c.install(in, m.HardState); err != nil {
 			return err
 		}
 	}

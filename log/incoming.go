@@ -165,6 +165,9 @@ func (s *Store) runEnd(id GroupID, run uint64) (next, batches, bytes int64, err 
 // At is where the sender is to go on.
 func (in *Incoming) At() SnapshotCursor { return in.at }
 
+// LastIndex implements Installation.
+func (in *Incoming) LastIndex() uint64 { return in.snapshot.Index }
+
 // Snapshot is what is being received.
 func (in *Incoming) Snapshot() *RaftSnapshot { return in.snapshot }
 

@@ -38,6 +38,14 @@ func (h confHistory) below(index uint64) confHistory {
 	return append(h[:0:0], h[:n]...)
 }
 
+// Horizon is the entry before the tail, and the configuration as of it; nil: the group's first.
+func (p *Partition) Horizon() (index, term uint64, configuration []byte) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	h := &p.fold.horizon
+	return h.first - 1, h.prevTerm, p.fold.confs.at(h.first - 1)
+}
+
 // Configuration is the newest configuration that the group's applied entries tell; nil: it has had its first one only.
 func (p *Partition) Configuration() []byte {
 	p.mu.RLock()

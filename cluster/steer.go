@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rowtrail/rowtrail/log"
+)
+
+// steerTicks is how often a leader looks whether the members are what they should be.
+const steerTicks = 2
+
+// GroupStatus is what a leader, or a follower as far as it can tell, knows of its group.
+type GroupStatus struct {
+	Leader, Epoch int32 // -1: unknown
+	Self          bool  // this node serves as the leader
+	Members       []GroupMember
+	Joint         bool // between two configurations
+	Reached       bool // the members are what they should be
+}
+
+// GroupMember is one member.
+type GroupMember struct {
+	Member
+	Voter  bool
+	InSync bool
+	Match  uint64 // the leader knows it durable up to here
+}
+
+// tick advances Raft's clock, and on a leader what it knows of the others.
+func (g *group) tick(out *output) {
+	g.rn.Tick()
+	if !g.isLeader {
+		return
+	}
+	g.sync.ticks++
+	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) { g.sync.see(id, pr.Match) })
+	g.sync.last = g.appended
+	g.share()
+	g.publish()
+	g.answerSettled(out)
+	if g.serving && g.sync.ticks%steerTicks == 0 {
+		g.steer()
+	}
+}
+
+// share tells compaction how far it may go (the horizon rule); heartbeats tell the followers.
+func (g *group) share() {
+	if g.sharer == nil {
+		return
+	}
+	if g.alone() {
+		g.sharer.SetShared(false, 0)
+		return
+	}
+	g.shared = max(g.shared, g.sync.shared(members(g.conf), g.sharer.Bytes()))
+	g.sharer.SetShared(true, g.shared)
+}
+
+// steer goes one step towards the members that the group should have.
+func (g *group) steer() {
+	s := nextStep(g.conf, g.want, g.self, g.sync.caughtUp)
+	g.reached = s.done
+	switch {
+	case s.transfer != 0:
+		g.rn.TransferLeader(s.transfer)
+	case s.change != nil:
+		cc, err := withOutcome(g.conf, s.change)
+		if err != nil {
+			g.logger.Error("the members of a group cannot be changed", "group", uint64(g.id), "error", err)
+			return
+		}
+		// Raft turns it into an empty entry while another change is not applied; the next look tries again.
+		if err := g.rn.ProposeConfChange(cc); err != nil {
+			g.logger.Debug("change of members is put off", "group", uint64(g.id), "error", err)
+		}
+	}
+}
+
+// changed applies an entry that changes the members.
+func (g *group) changed(e *raftpb.Entry) error {
+	if len(e.GetData()) == 0 {
+		return nil
+	}
+	if e.GetType() != raftpb.EntryConfChangeV2 {
+		return fmt.Errorf("entry %d changes the members in the format of another version; run that one: %w", e.GetIndex(), log.ErrFormat)
+	}
+	cc, err := decodeChange(e.GetData())
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", e.GetIndex(), err)
+	}
+	want, err := decodeConfiguration(cc.GetContext())
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", e.GetIndex(), err)
+	}
+	cs := g.rn.ApplyConfChange(cc)
+	if err := cs.Equivalent(want); err != nil {
+		return fmt.Errorf("entry %d leads to other members than it says: %w: %w", e.GetIndex(), err, log.ErrCorrupt)
+	}
+	g.setConfiguration(cs)
+	return nil
+}
+
+func (g *group) setConfiguration(cs *raftpb.ConfState) {
+	g.conf = cs
+	g.worker.classify(g)
+	g.sync.keep(members(cs))
+	if !g.alone() && g.sharer != nil {
+		g.sharer.SetShared(true, g.shared)
+	}
+	g.publish()
+}
+
+// publish shows readers what this node knows of the group, and tells the node where it leads.
+func (g *group) publish() {
+	l := g.lead.Load()
+	s := &GroupStatus{Leader: l.node, Epoch: l.epoch, Self: l.self, Joint: isJoint(g.conf), Reached: g.reached}
+	var inSync []int32
+	if g.isLeader {
+		inSync = g.sync.inSync(g.conf, g.self)
+	}
+	for _, id := range members(g.conf) {
+		m := GroupMember{Member: memberOf(id), Voter: slices.Contains(g.conf.GetVoters(), id)}
+		m.InSync = m.Voter && slices.Contains(inSync, m.Node)
+		if f := g.sync.followers[id]; f != nil {
+			m.Match = f.match
+		}
+		s.Members = append(s.Members, m)
+	}
+	g.inSync = len(inSync)
+	g.status.Store(s)
+	if changed := l.self && !slices.Equal(inSync, g.told.inSync) || l.self != g.told.self || l.node != g.told.leader || l.epoch != g.told.epoch; changed {
+		g.told = told{leader: l.node, epoch: l.epoch, self: l.self, inSync: inSync}
+		if g.notify != nil {
+			g.notify(g, Leadership{Leader: l.node, Epoch: l.epoch, Self: l.self, InSync: inSync})
+		}
+	}
+}
+
+// Leadership is what the cluster is told of a group.
+type Leadership struct {
+	Leader, Epoch int32 // Leader -1: unknown
+	Self          bool  // this node serves as the leader
+	InSync        []int32
+}
+
+// told is the last leadership that the node was told of.
+type told struct {
+	leader, epoch int32
+	self          bool
+	inSync        []int32
+}
+
+// configurationOf is the configuration that a log tells; its first one when it has seen none other.
+func configurationOf(b []byte, first []Member) (*raftpb.ConfState, error) {
+	if b == nil {
+		return &raftpb.ConfState{Voters: raftIDs(first)}, nil
+	}
+	return decodeConfiguration(b)
+}
+
+// snapshotOf describes a log at its horizon to Raft. The bytes travel outside of Raft's messages.
+func snapshotOf(s SnapshotStore, first []Member) (*raftpb.Snapshot, error) {
+	index, term, b := s.Horizon()
+	cs, err := configurationOf(b, first)
+	if err != nil {
+		return nil, err
+	}
+	return &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: proto.Clone(cs).(*raftpb.ConfState)}}, nil
+}
