@@ -168,8 +168,17 @@ func (g *group) turn(out *output) {
 		g.propose(out)
 		g.process(out)
 		if len(g.batch) == 0 {
-			return
+			break
 		}
+	}
+	if in := g.incoming; in != nil {
+		// Raft had no use for it: the log has come that far by itself.
+		g.incoming = nil
+		out.appends = append(out.appends, appendItem{last: func() {
+			if err := in.Discard(); err != nil {
+				g.logger.Warn("a raftSnapshot that is not needed was not dropped", "group", uint64(g.id), "error", err)
+			}
+		}})
 	}
 }
 

@@ -63,6 +63,8 @@ type Mutation struct {
 type Installation interface {
 	// LastIndex is the entry that it ends with.
 	LastIndex() uint64
+	// Discard drops it: it is not needed.
+	Discard() error
 }
 
 // Isolation is what a reader may see.

@@ -168,6 +168,9 @@ func (in *Incoming) At() SnapshotCursor { return in.at }
 // LastIndex implements Installation.
 func (in *Incoming) LastIndex() uint64 { return in.snapshot.Index }
 
+// Discard implements Installation.
+func (in *Incoming) Discard() error { return in.p.Forget() }
+
 // Snapshot is what is being received.
 func (in *Incoming) Snapshot() *RaftSnapshot { return in.snapshot }
 

@@ -1,0 +1,44 @@
+package peer
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// maxFrameBytes bounds one frame: the largest batch that can be stored, in a message.
+const maxFrameBytes = 48 << 20
+
+var errFrame = errors.New("bad frame between nodes")
+
+// writeFrame writes a length and the bytes, in one write.
+func writeFrame(w io.Writer, b []byte) error {
+	out := make([]byte, 0, 4+len(b))
+	out = binary.BigEndian.AppendUint32(out, uint32(len(b))) //nolint:gosec // bounded by the caller
+	_, err := w.Write(append(out, b...))
+	return err
+}
+
+// readFrame reads one frame into buf where it fits.
+func readFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
+	var word [4]byte
+	if _, err := io.ReadFull(r, word[:]); err != nil {
+		return nil, err
+	}
+	n := int(binary.BigEndian.Uint32(word[:]))
+	if n > limit {
+		return nil, fmt.Errorf("%w: %d bytes, at most are %d; what calls is no rowtrail node", errFrame, n, limit)
+	}
+	if cap(buf) < n {
+		buf = make([]byte, n)
+	}
+	buf = buf[:n]
+	if _, err := io.ReadFull(r, buf); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	return buf, nil
+}

@@ -1,0 +1,122 @@
+package peer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// Version is what this release speaks between nodes. A release speaks with the one before it and the one behind it.
+const (
+	Version    = 1
+	minVersion = 1
+)
+
+// Kind is what a connection is for.
+type Kind string
+
+// The kinds of connections.
+const (
+	Control  Kind = "control"  // heartbeats and votes
+	Append   Kind = "append"   // Raft's other messages
+	Snapshot Kind = "snapshot" // one raftSnapshot
+	Call     Kind = "call"     // requests and answers
+	Kafka    Kind = "kafka"    // the Kafka protocol, as an internal principal
+)
+
+// Identity says who a node is.
+type Identity struct {
+	Cluster string `json:"cluster"` // "": it belongs to none yet
+	Node    int32  `json:"node"`
+	Disk    string `json:"disk"` // of its data directory
+	Boot    string `json:"boot"` // of its process
+}
+
+// Hello is the first frame of a connection.
+type Hello struct {
+	Version int  `json:"version"`
+	Kind    Kind `json:"kind"`
+	Identity
+}
+
+// reply is the answer to a Hello.
+type reply struct {
+	Error string `json:"error,omitempty"`
+	Hello
+}
+
+// Errors of opening a connection.
+var (
+	// ErrRefused: the other node does not want this one; the text says why and what to do.
+	ErrRefused = errors.New("refused by the other node")
+	// ErrClosed: the network was closed.
+	ErrClosed = errors.New("closed")
+)
+
+const (
+	helloTimeout  = 5 * time.Second
+	maxHelloBytes = 16 << 10
+)
+
+// greet says hello on a new connection and returns who answered.
+func greet(c net.Conn, h Hello) (Identity, error) {
+	if err := c.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return Identity{}, err
+	}
+	if err := writeJSON(c, h); err != nil {
+		return Identity{}, err
+	}
+	var r reply
+	if err := readJSON(c, &r); err != nil {
+		return Identity{}, err
+	}
+	if r.Error != "" {
+		return r.Identity, fmt.Errorf("%w: %s", ErrRefused, r.Error)
+	}
+	return r.Identity, c.SetDeadline(time.Time{})
+}
+
+// welcome reads a Hello and answers it. check says why not, in one line; nil: welcome.
+func welcome(c net.Conn, self Hello, check func(Hello) error) (Hello, error) {
+	if err := c.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return Hello{}, err
+	}
+	var h Hello
+	if err := readJSON(c, &h); err != nil {
+		return h, fmt.Errorf("read hello: %w", err)
+	}
+	err := check(h)
+	r := reply{Hello: self}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	if werr := writeJSON(c, r); err == nil {
+		err = werr
+	}
+	if err != nil {
+		return h, err
+	}
+	return h, c.SetDeadline(time.Time{})
+}
+
+func writeJSON(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return writeFrame(w, b)
+}
+
+func readJSON(r io.Reader, v any) error {
+	b, err := readFrame(r, nil, maxHelloBytes)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("what answers is no rowtrail node: %w", err)
+	}
+	return nil
+}

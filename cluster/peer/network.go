@@ -1,0 +1,290 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options configure a Network. Address, Check and Receive are required.
+type Options struct {
+	// Self is this node, as it says hello.
+	Self func() Identity
+	// Address is where a node listens for its peers; "": not known.
+	Address func(node int32) string
+	// Check says why a caller is not welcome, in one line with the remedy; nil: it is.
+	Check func(Hello) error
+	// Receive takes a frame of Raft's messages. The bytes are the receiver's.
+	Receive func(from int32, frame []byte)
+	// Serve takes over accepted connections of the other kinds, and closes them.
+	Serve map[Kind]func(net.Conn, Identity)
+	// Lost is told that messages to a node were dropped, Gone that its process has ended.
+	Lost, Gone func(node int32)
+
+	ServerTLS, ClientTLS *tls.Config // nil: in the clear
+	Logger               *slog.Logger
+}
+
+// Bounds and times of the connections.
+const (
+	controlBytes = 4 << 20  // waiting for one peer
+	appendBytes  = 64 << 20 // waiting for one peer
+
+	dialTimeout  = 2 * time.Second
+	writeTimeout = 5 * time.Second
+	minBackoff   = 50 * time.Millisecond
+	maxBackoff   = time.Second
+	// maxAccepted bounds the connections that are open at a time.
+	maxAccepted = 4096
+)
+
+// Network is a node's end of all connections to its peers.
+type Network struct {
+	opts     Options
+	listener net.Listener
+	ctx      context.Context
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+	refused  sync.Map // int32 -> string: what a peer said last, so that it is logged once
+
+	mu      sync.Mutex
+	closed  bool
+	senders map[senderKey]*sender
+	conns   map[net.Conn]struct{}
+
+	sent, received, dropped atomic.Int64
+}
+
+type senderKey struct {
+	node int32
+	kind Kind
+}
+
+// New starts a network on a listener, which it closes.
+func New(l net.Listener, opts Options) *Network {
+	n := &Network{opts: opts, listener: l, senders: map[senderKey]*sender{}, conns: map[net.Conn]struct{}{}}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.wg.Go(n.accept)
+	return n
+}
+
+// Send queues a frame of Raft's messages; it takes over the bytes. false: it was dropped.
+func (n *Network) Send(node int32, kind Kind, frame []byte) bool {
+	s := n.sender(senderKey{node, kind})
+	if s == nil || !s.out.put(frame) {
+		n.dropped.Add(1)
+		return false
+	}
+	return true
+}
+
+func (n *Network) sender(k senderKey) *sender {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil
+	}
+	s := n.senders[k]
+	if s == nil {
+		limit := appendBytes
+		if k.kind == Control {
+			limit = controlBytes
+		}
+		s = &sender{n: n, senderKey: k, out: newOutbox(limit)}
+		n.senders[k] = s
+		n.wg.Go(s.run)
+	}
+	return s
+}
+
+// Open dials a node for a kind of connection that the caller drives, and closes.
+func (n *Network) Open(ctx context.Context, node int32, kind Kind) (net.Conn, error) {
+	address := n.opts.Address(node)
+	if address == "" {
+		return nil, fmt.Errorf("connect to node %d: its address is not known", node)
+	}
+	c, id, err := n.OpenAddress(ctx, address, kind)
+	if err != nil {
+		return nil, fmt.Errorf("connect to node %d: %w", node, err)
+	}
+	if id.Node != node {
+		_ = c.Close()
+		return nil, fmt.Errorf("connect to node %d: node %d answers at %s; correct the address", node, id.Node, address)
+	}
+	return c, nil
+}
+
+// OpenAddress is Open for whoever listens at an address.
+func (n *Network) OpenAddress(ctx context.Context, address string, kind Kind) (net.Conn, Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	d := &net.Dialer{}
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, Identity{}, err
+	}
+	if n.opts.ClientTLS != nil {
+		cfg := n.opts.ClientTLS.Clone()
+		if cfg.ServerName == "" {
+			cfg.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		t := tls.Client(c, cfg)
+		if err := t.HandshakeContext(ctx); err != nil {
+			_ = c.Close()
+			return nil, Identity{}, fmt.Errorf("TLS with %s: %w", address, err)
+		}
+		c = t
+	}
+	stop := context.AfterFunc(n.ctx, func() { _ = c.Close() })
+	id, err := greet(c, n.hello(kind))
+	if err != nil {
+		stop()
+		_ = c.Close()
+		return nil, id, fmt.Errorf("%s: %w", address, err)
+	}
+	return &stoppable{c, stop}, id, nil
+}
+
+// stoppable is a connection that the network's end closes, too.
+type stoppable struct {
+	net.Conn
+	stop func() bool
+}
+
+func (s *stoppable) Close() error {
+	s.stop()
+	return s.Conn.Close()
+}
+
+func (n *Network) hello(kind Kind) Hello {
+	return Hello{Version: Version, Kind: kind, Identity: n.opts.Self()}
+}
+
+func (n *Network) accept() {
+	for {
+		c, err := n.listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // out of file descriptors, for one
+			n.opts.Logger.Warn("a connection of a peer was not accepted", "error", err)
+			select {
+			case <-time.After(minBackoff):
+				continue
+			case <-n.ctx.Done():
+				return
+			}
+		}
+		if !n.track(c) {
+			_ = c.Close()
+			continue
+		}
+		n.wg.Go(func() {
+			defer n.forget(c)
+			n.serve(c)
+		})
+	}
+}
+
+func (n *Network) track(c net.Conn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || len(n.conns) >= maxAccepted {
+		return false
+	}
+	n.conns[c] = struct{}{}
+	return true
+}
+
+func (n *Network) forget(c net.Conn) {
+	_ = c.Close()
+	n.mu.Lock()
+	delete(n.conns, c)
+	n.mu.Unlock()
+}
+
+func (n *Network) serve(c net.Conn) {
+	if n.opts.ServerTLS != nil {
+		t := tls.Server(c, n.opts.ServerTLS)
+		ctx, cancel := context.WithTimeout(n.ctx, helloTimeout)
+		err := t.HandshakeContext(ctx)
+		cancel()
+		if err != nil {
+			n.opts.Logger.Warn("a peer's TLS handshake failed", "remote", c.RemoteAddr().String(), "error", err)
+			return
+		}
+		c = t
+	}
+	h, err := welcome(c, n.hello(""), n.check)
+	if err != nil {
+		n.opts.Logger.Warn("a peer was turned away", "remote", c.RemoteAddr().String(), "node", h.Node, "error", err)
+		return
+	}
+	if h.Kind == Control || h.Kind == Append {
+		n.receive(c, h.Node)
+		return
+	}
+	n.opts.Serve[h.Kind](c, h.Identity)
+}
+
+func (n *Network) check(h Hello) error {
+	if h.Version < minVersion {
+		return fmt.Errorf("node %d speaks version %d between nodes, this release needs %d; upgrade it first", h.Node, h.Version, minVersion)
+	}
+	if h.Kind != Control && h.Kind != Append && n.opts.Serve[h.Kind] == nil {
+		return fmt.Errorf("connections of kind %q are not known here; upgrade this node", h.Kind)
+	}
+	return n.opts.Check(h)
+}
+
+func (n *Network) receive(c net.Conn, from int32) {
+	for {
+		b, err := readFrame(c, nil, maxFrameBytes)
+		if err != nil {
+			if errors.Is(err, errFrame) {
+				n.opts.Logger.Warn("a peer's connection was closed", "node", from, "error", err)
+			}
+			return
+		}
+		n.received.Add(int64(len(b)))
+		n.opts.Receive(from, b)
+	}
+}
+
+// Close ends every connection and goroutine.
+func (n *Network) Close() error {
+	n.mu.Lock()
+	n.closed = true
+	for c := range n.conns {
+		_ = c.Close()
+	}
+	n.mu.Unlock()
+	n.cancel()
+	err := n.listener.Close()
+	n.wg.Wait()
+	return err
+}
+
+// Stats are the network's figures.
+type Stats struct {
+	SentBytes, ReceivedBytes int64
+	DroppedFrames            int64
+	QueueBytes               int64
+}
+
+// Stats returns the figures of this moment.
+func (n *Network) Stats() Stats {
+	s := Stats{SentBytes: n.sent.Load(), ReceivedBytes: n.received.Load(), DroppedFrames: n.dropped.Load()}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, x := range n.senders {
+		s.QueueBytes += int64(x.out.size())
+	}
+	return s
+}

@@ -1,0 +1,139 @@
+package peer
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"syscall"
+	"time"
+)
+
+// sender writes one kind of frames to one peer.
+type sender struct {
+	n *Network
+	senderKey
+	out  *outbox
+	boot string // of the process that answered last
+}
+
+func (s *sender) run() {
+	backoff := minBackoff
+	for {
+		select {
+		case <-s.out.notify:
+		case <-s.n.ctx.Done():
+			return
+		}
+		c, err := s.dial()
+		if err != nil {
+			s.lose(err)
+			select {
+			case <-time.After(backoff/2 + rand.N(backoff)):
+			case <-s.n.ctx.Done():
+				return
+			}
+			backoff = min(2*backoff, maxBackoff)
+			continue
+		}
+		backoff = minBackoff
+		s.write(c)
+	}
+}
+
+// lose drops what waits, and says so.
+func (s *sender) lose(err error) {
+	for range s.out.take() {
+		s.n.dropped.Add(1)
+	}
+	s.n.opts.Lost(s.node)
+	if s.kind != Control {
+		return
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		s.n.opts.Gone(s.node)
+	}
+	if errors.Is(err, ErrRefused) {
+		if last, _ := s.n.refused.Swap(s.node, err.Error()); last != err.Error() {
+			s.n.opts.Logger.Error("a peer refuses this node", "node", s.node, "error", err)
+		}
+	}
+}
+
+func (s *sender) dial() (net.Conn, error) {
+	c, err := s.n.Open(s.n.ctx, s.node, s.kind)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// write sends until the connection breaks.
+func (s *sender) write(c net.Conn) {
+	gone := make(chan struct{})
+	go func() { // the peer never writes, so this ends when the connection does
+		defer close(gone)
+		_, _ = io.Copy(io.Discard, c)
+	}()
+	defer func() {
+		_ = c.Close()
+		<-gone
+	}()
+	w := bufio.NewWriterSize(c, writeBuffer)
+	for {
+		if frames := s.out.take(); len(frames) > 0 {
+			size, err := writeAll(c, w, frames)
+			if err != nil {
+				s.n.dropped.Add(int64(len(frames)))
+				s.lose(err)
+				return
+			}
+			s.n.sent.Add(size)
+		}
+		select {
+		case <-s.out.notify:
+		case <-gone:
+			s.lose(s.probe())
+			return
+		case <-s.n.ctx.Done():
+			return
+		}
+	}
+}
+
+// writeBuffer gathers small frames; large ones go around it.
+const writeBuffer = 64 << 10
+
+func writeAll(c net.Conn, w *bufio.Writer, frames [][]byte) (size int64, err error) {
+	for _, f := range frames {
+		if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+			return size, err
+		}
+		var word [4]byte
+		binary.BigEndian.PutUint32(word[:], uint32(len(f))) //nolint:gosec // bounded by maxFrameBytes
+		_, err := w.Write(word[:])
+		if err == nil {
+			_, err = w.Write(f)
+		}
+		if err != nil {
+			return size, err
+		}
+		size += int64(len(word) + len(f))
+	}
+	return size, w.Flush()
+}
+
+// probe asks why a connection ended: a process that is gone refuses the next one.
+func (s *sender) probe() error {
+	if s.kind != Control {
+		return io.EOF
+	}
+	c, err := s.dial()
+	if err != nil {
+		return err
+	}
+	_ = c.Close()
+	return io.EOF
+}
