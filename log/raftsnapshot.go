@@ -110,7 +110,7 @@ func (p *Partition) SnapshotChunk(r *RaftSnapshot, at SnapshotCursor) ([]byte, S
 	}
 	x := &r.man.runs[i]
 	var c chunk
-	if err := p.store.readRun(p.id, x.id, at.Offset, &c); err != nil {
+	if err := p.store.readRun(p.id, x.id, at.Offset, nil, &c); err != nil {
 		return nil, at, fmt.Errorf("read run %d of group %d: %w", x.id, p.id, err)
 	}
 	p.mu.RLock()
