@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 	"github.com/rowtrail/rowtrail/log"
@@ -36,17 +37,13 @@ type Topic struct {
 	minTerm uint64
 }
 
-// Placement is where one partition lives.
-type Placement struct {
-	Group    log.GroupID
-	Replicas []int32
-}
-
 // Catalog is an immutable snapshot of the cluster's topics, credentials, quotas and configurations.
 type Catalog struct {
 	Version uint64
 	Topics  map[string]*Topic
 	ByID    map[[16]byte]*Topic
+	Nodes   []NodeInfo // by id
+	groups  map[log.GroupID]bool
 	// Defaults are the topic properties that were set for the whole cluster; a topic's own win.
 	Defaults map[string]string
 	Scram    map[ScramID]ScramCredential
@@ -61,6 +58,7 @@ type change struct{ key, value []byte }
 type recordKey struct {
 	Type      string     `json:"type"`
 	Name      string     `json:"name,omitempty"`
+	Node      *int32     `json:"node,omitempty"`
 	Mechanism string     `json:"mechanism,omitempty"` // of a credential
 	User      *quotaName `json:"user,omitempty"`      // of a quota
 	Client    *quotaName `json:"client,omitempty"`    // of a quota
@@ -73,6 +71,8 @@ const (
 	recordGroups    = "groups"    // nextRecord: first group id never used
 	recordProducers = "producers" // nextRecord: first producer id never used
 	recordEpochs    = "epochs"    // nextRecord: highest epoch of any deleted topic
+	recordNode      = "node"      // NodeInfo
+	recordGens      = "gens"      // nextRecord: first generation of the controller's group never used
 	recordDefaults  = "defaults"  // defaultsRecord
 	recordScram     = "scram"     // scramRecord: a user's credential
 	recordSalts     = "salts"     // saltsRecord
@@ -83,6 +83,8 @@ const (
 
 type clusterRecord struct {
 	ID string `json:"id"`
+	// Disks are those of the first members, by node.
+	Disks map[int32]string `json:"disks,omitempty"`
 }
 
 type nextRecord struct {
@@ -99,24 +101,23 @@ type topicRecord struct {
 	Internal   bool              `json:"internal,omitempty"`
 	Config     map[string]string `json:"config,omitempty"`
 	MinTerm    uint64            `json:"minTerm,omitempty"`
-	Partitions []placementRecord `json:"partitions"`
-}
-
-type placementRecord struct {
-	Group    log.GroupID `json:"group"`
-	Replicas []int32     `json:"replicas"`
+	Partitions []Placement       `json:"partitions"`
 }
 
 // catalogState is the fold of the controller's log (invariant 8) and the rules by which operations become
 // records. It is pure: operations return records and change nothing; apply changes the state.
 type catalogState struct {
-	clusterID    string
-	nextGroup    log.GroupID
-	nextProducer uint64
-	epochFloor   uint64
-	topics       map[string]*Topic
-	folded       map[string]string // foldTopicName -> name
-	defaults     map[string]string // of topic properties, cluster-wide
+	clusterID string
+	formation map[int32]string // disk ids of the first members
+	nodes     map[int32]NodeInfo
+	// controllerGen is a generation that no member of the controller's group ever had.
+	controllerGen uint32
+	nextGroup     log.GroupID
+	nextProducer  uint64
+	epochFloor    uint64
+	topics        map[string]*Topic
+	folded        map[string]string // foldTopicName -> name
+	defaults      map[string]string // of topic properties, cluster-wide
 	// static is this node's defaults of topic properties: no part of the fold, only of what Settings say.
 	static map[string]string
 
@@ -126,7 +127,7 @@ type catalogState struct {
 
 func newCatalogState(static map[string]string) *catalogState {
 	return &catalogState{
-		nextGroup: firstTopicGroup, topics: map[string]*Topic{}, folded: map[string]string{}, static: static, securityState: newSecurityState(),
+		nextGroup: firstTopicGroup, nodes: map[int32]NodeInfo{}, controllerGen: 1, topics: map[string]*Topic{}, folded: map[string]string{}, static: static, securityState: newSecurityState(),
 		configs: groupState{groups: GroupConfigs{}},
 	}
 }
@@ -144,13 +145,19 @@ func (s *catalogState) apply(c change) error {
 	case recordCluster:
 		var r clusterRecord
 		err = unmarshalStrict(c.value, &r)
-		s.clusterID = r.ID
+		s.clusterID, s.formation = r.ID, r.Disks
 	case recordGroups:
 		err = applyNext(c.value, (*uint64)(&s.nextGroup))
 	case recordProducers:
 		err = applyNext(c.value, &s.nextProducer)
 	case recordEpochs:
 		err = applyNext(c.value, &s.epochFloor)
+	case recordNode:
+		err = s.applyNode(key.Node, c.value)
+	case recordGens:
+		var next uint64
+		err = applyNext(c.value, &next)
+		s.controllerGen = uint32(min(next, maxGen)) //nolint:gosec // bounded
 	case recordDefaults:
 		err = s.applyDefaults(c.value)
 	case recordScram:
@@ -178,6 +185,25 @@ func applyNext(value []byte, to *uint64) error {
 	*to = r.Next
 	return nil
 }
+
+func (s *catalogState) applyNode(id *int32, value []byte) error {
+	if id == nil {
+		return fmt.Errorf("a node without an id: %w", log.ErrCorrupt)
+	}
+	if value == nil {
+		delete(s.nodes, *id)
+		return nil
+	}
+	var n NodeInfo
+	if err := unmarshalStrict(value, &n); err != nil {
+		return err
+	}
+	n.ID = *id
+	s.nodes[n.ID] = n
+	return nil
+}
+
+func encodeNode(n NodeInfo) change { return encode(recordKey{Type: recordNode, Node: &n.ID}, n) }
 
 // applyDefaults replaces the cluster-wide defaults, and with them what every topic's configuration means.
 func (s *catalogState) applyDefaults(value []byte) error {
@@ -221,9 +247,7 @@ func (s *catalogState) applyTopic(name string, value []byte) error {
 	} else {
 		copy(t.ID[:], id)
 	}
-	for _, p := range r.Partitions {
-		t.Partitions = append(t.Partitions, Placement(p))
-	}
+	t.Partitions = r.Partitions
 	s.topics[name] = t
 	s.folded[foldTopicName(name)] = name
 	return nil
@@ -238,11 +262,15 @@ func unmarshalStrict(data []byte, v any) error {
 
 // snapshot is the catalogue as readers see it. Topics are shared: they are never changed in place.
 func (s *catalogState) snapshot(version uint64) *Catalog {
-	c := &Catalog{Version: version, Topics: maps.Clone(s.topics), ByID: make(map[[16]byte]*Topic, len(s.topics)), Defaults: s.defaults}
+	c := &Catalog{Version: version, Topics: maps.Clone(s.topics), ByID: make(map[[16]byte]*Topic, len(s.topics)), Nodes: s.nodeList(), Defaults: s.defaults}
 	c.Scram, c.Quotas = s.securityState.snapshot()
 	c.Groups = s.configs.snapshot()
+	c.groups = make(map[log.GroupID]bool, len(s.topics))
 	for _, t := range s.topics {
 		c.ByID[t.ID] = t
+		for i := range t.Partitions {
+			c.groups[t.Partitions[i].Group] = true
+		}
 	}
 	return c
 }
@@ -258,14 +286,11 @@ func encode(key recordKey, value any) change {
 }
 
 func encodeTopic(t *Topic) change {
-	r := topicRecord{ID: hex.EncodeToString(t.ID[:]), Internal: t.Internal, Config: t.Config, MinTerm: t.minTerm}
-	for _, p := range t.Partitions {
-		r.Partitions = append(r.Partitions, placementRecord(p))
-	}
+	r := topicRecord{ID: hex.EncodeToString(t.ID[:]), Internal: t.Internal, Config: t.Config, MinTerm: t.minTerm, Partitions: t.Partitions}
 	return encode(recordKey{Type: recordTopic, Name: t.Name}, r)
 }
 
-func (s *catalogState) createTopic(spec TopicSpec, id [16]byte, nodes []int32) ([]change, error) {
+func (s *catalogState) createTopic(spec TopicSpec, id [16]byte) ([]change, error) {
 	if err := checkTopicName(spec.Name); err != nil {
 		return nil, err
 	}
@@ -283,12 +308,66 @@ func (s *catalogState) createTopic(spec TopicSpec, id [16]byte, nodes []int32) (
 	if err := s.checkConfig(spec.Config); err != nil {
 		return nil, fmt.Errorf("create topic %q: %w", spec.Name, err)
 	}
+	placements, err := s.placeTopic(&spec)
+	if err != nil {
+		return nil, fmt.Errorf("create topic %q: %w", spec.Name, err)
+	}
 	t := &Topic{
 		Name: spec.Name, ID: id, Internal: spec.Internal, Config: spec.Config, minTerm: s.epochFloor,
-		Partitions: place(nodes, s.nextGroup, 0, spec.Partitions),
+		Partitions: placements,
 	}
 	next := s.nextGroup + log.GroupID(spec.Partitions)
 	return []change{encodeTopic(t), encode(recordKey{Type: recordGroups}, nextRecord{uint64(next)})}, nil
+}
+
+// placeTopic places a new topic's partitions: as its spec says, or where there is room.
+func (s *catalogState) placeTopic(spec *TopicSpec) ([]Placement, error) {
+	sites := s.sites()
+	rf := int(spec.ReplicationFactor)
+	switch {
+	case len(spec.Assignment) > 0:
+		return s.assign(spec.Assignment, s.nextGroup)
+	case len(sites) == 0:
+		return nil, fmt.Errorf("there is no node that is not draining: %w", ErrInvalidReplicationFactor)
+	case rf == -1 || rf == 0:
+		rf = min(defaultReplicationFactor, len(sites))
+	case rf < 1 || rf > len(sites):
+		return nil, fmt.Errorf("replication factor %d asked for, the cluster has %d nodes to place replicas on: %w", rf, len(sites), ErrInvalidReplicationFactor)
+	}
+	return place(sites, s.load(), s.nextGroup, spec.Partitions, rf), nil
+}
+
+// assign takes over the nodes that somebody has chosen.
+func (s *catalogState) assign(nodes [][]int32, first log.GroupID) ([]Placement, error) {
+	out := make([]Placement, len(nodes))
+	for i, list := range nodes {
+		if err := s.checkNodes(list); err != nil {
+			return nil, fmt.Errorf("partition %d: %w", i, err)
+		}
+		if len(list) != len(nodes[0]) {
+			return nil, fmt.Errorf("partition %d has %d replicas, partition 0 has %d: %w", i, len(list), len(nodes[0]), ErrInvalidAssignment)
+		}
+		out[i].Group = first + log.GroupID(i) //nolint:gosec // a count
+		for _, n := range list {
+			out[i].Members = append(out[i].Members, Member{Node: n})
+		}
+	}
+	return out, nil
+}
+
+func (s *catalogState) checkNodes(nodes []int32) error {
+	if len(nodes) == 0 {
+		return fmt.Errorf("no node is named: %w", ErrInvalidAssignment)
+	}
+	for i, n := range nodes {
+		if _, ok := s.nodes[n]; !ok {
+			return fmt.Errorf("node %d is not in the cluster: %w", n, ErrInvalidAssignment)
+		}
+		if slices.Contains(nodes[:i], n) {
+			return fmt.Errorf("node %d stands twice: %w", n, ErrInvalidAssignment)
+		}
+	}
+	return nil
 }
 
 // deleteTopic also keeps the highest epoch that the topic's partitions reached: a topic created later under the
@@ -304,7 +383,7 @@ func (s *catalogState) deleteTopic(name string, epoch uint64) ([]change, error) 
 	return cs, nil
 }
 
-func (s *catalogState) createPartitions(name string, count int32, nodes []int32) ([]change, error) {
+func (s *catalogState) createPartitions(name string, count int32, assignment [][]int32) ([]change, error) {
 	old := s.topics[name]
 	if old == nil {
 		return nil, fmt.Errorf("create partitions of %q: %w", name, ErrUnknownTopic)
@@ -314,8 +393,14 @@ func (s *catalogState) createPartitions(name string, count int32, nodes []int32)
 		return nil, fmt.Errorf("create partitions of %q: it has %d, choose %d to %d in all: %w",
 			name, have, have+1, maxPartitions, ErrInvalidPartitions)
 	}
+	placements, err := s.placeTopic(&TopicSpec{
+		Partitions: count - have, ReplicationFactor: int16(len(old.Partitions[0].Wanted())), Assignment: assignment, //nolint:gosec // a few
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create partitions of %q: %w", name, err)
+	}
 	t := *old
-	t.Partitions = append(t.Partitions[:have:have], place(nodes, s.nextGroup, have, count-have)...)
+	t.Partitions = append(t.Partitions[:have:have], placements...)
 	next := s.nextGroup + log.GroupID(count-have)
 	return []change{encodeTopic(&t), encode(recordKey{Type: recordGroups}, nextRecord{uint64(next)})}, nil
 }
@@ -365,19 +450,34 @@ func (s *catalogState) nextProducerIDs(count int64) (int64, []change, error) {
 	return int64(s.nextProducer), []change{encode(recordKey{Type: recordProducers}, nextRecord{next})}, nil
 }
 
-// orphans lists groups that have data but belong to no topic. Ids at or above nextGroup are left alone: the catalogue
-// does not know them yet.
-func (s *catalogState) orphans(groups []log.GroupID) []log.GroupID {
-	owned := map[log.GroupID]bool{controllerGroup: true}
+// orphans lists the logs on a node's disk that belong to no member there: of topics that are deleted, of replicas that moved away or were
+// replaced. What the catalogue does not know yet is left alone: it is behind.
+func (s *catalogState) orphans(node int32, logs []log.GroupID) []log.GroupID {
+	owned := map[log.GroupID]bool{}
+	next := map[log.GroupID]uint32{controllerGroup: s.nodes[node].Gen}
 	for _, t := range s.topics {
-		for _, p := range t.Partitions {
-			owned[p.Group] = true
+		for i := range t.Partitions {
+			p := &t.Partitions[i]
+			next[p.Group] = p.NextGen
+			for _, list := range [][]Member{p.Members, p.Target} {
+				for _, m := range list {
+					if m.Node == node {
+						owned[logID(p.Group, m.Gen)] = true
+					}
+				}
+			}
 		}
 	}
 	var out []log.GroupID
-	for _, g := range groups {
-		if !owned[g] && g < s.nextGroup {
-			out = append(out, g)
+	for _, id := range logs {
+		group, gen := groupOf(id)
+		below, known := next[group]
+		switch {
+		case owned[id], group >= s.nextGroup:
+		case group == controllerGroup && gen >= below:
+		case known && group != controllerGroup && gen >= max(below, 1):
+		default:
+			out = append(out, id)
 		}
 	}
 	return out

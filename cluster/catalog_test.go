@@ -63,12 +63,18 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 			written = append(written, cs...)
 		}
 		name := rapid.SampledFrom([]string{"a", "b", "a.b", "a_b", "c", "..", "x y"})
-		nodes := []int32{1, 2, 3, 4}
+		for id := range int32(4) {
+			cs, err := live.register(registration{ID: id + 1, Node: NodeInfo{Disk: fmt.Sprint("disk", id)}})
+			if err != nil {
+				t.Fatalf("register: %v", err)
+			}
+			commit(t, cs)
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"create": func(t *rapid.T) {
 				n, parts := name.Draw(t, "name"), int32(rapid.IntRange(0, 5).Draw(t, "partitions"))
 				ids++
-				cs, err := live.createTopic(TopicSpec{Name: n, Partitions: parts}, [16]byte{ids}, nodes)
+				cs, err := live.createTopic(TopicSpec{Name: n, Partitions: parts}, [16]byte{ids})
 				_, exists := model[n]
 				collides := false
 				for other := range model {
@@ -106,7 +112,7 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 			},
 			"grow": func(t *rapid.T) {
 				n, count := name.Draw(t, "name"), int32(rapid.IntRange(1, 8).Draw(t, "count"))
-				cs, err := live.createPartitions(n, count, nodes)
+				cs, err := live.createPartitions(n, count, nil)
 				if have, ok := model[n]; (ok && count > have) != (err == nil) {
 					t.Fatalf("grow %q from %d to %d: %v", n, have, count, err)
 				}
@@ -282,7 +288,7 @@ func TestCatalogIsAFoldOfItsLog(t *testing.T) {
 							t.Fatalf("group %d belongs to %s and to %s", place.Group, have, owner)
 						}
 						groups[place.Group] = owner
-						if place.Group >= live.nextGroup || len(place.Replicas) != replicationFactor {
+						if place.Group >= live.nextGroup || len(place.Members) != defaultReplicationFactor {
 							t.Fatalf("placement %+v, next group %d", place, live.nextGroup)
 						}
 					}
@@ -319,8 +325,8 @@ func TestCatalogRefusesWhatItDoesNotKnow(t *testing.T) {
 }
 
 func TestCatalogSnapshotsAreImmutable(t *testing.T) {
-	s := newCatalogState(nil)
-	cs, err := s.createTopic(TopicSpec{Name: "t", Partitions: 1, Config: map[string]string{"retention.ms": "1"}}, [16]byte{1}, []int32{0})
+	s := withNodes(t, NodeInfo{})
+	cs, err := s.createTopic(TopicSpec{Name: "t", Partitions: 1, Config: map[string]string{"retention.ms": "1"}}, [16]byte{1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +341,7 @@ func TestCatalogSnapshotsAreImmutable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grown, err := s.createPartitions("t", 2, []int32{0})
+	grown, err := s.createPartitions("t", 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,15 +356,46 @@ func TestCatalogSnapshotsAreImmutable(t *testing.T) {
 }
 
 func TestOrphans(t *testing.T) {
-	s := newCatalogState(nil)
-	cs, _ := s.createTopic(TopicSpec{Name: "t", Partitions: 2}, [16]byte{1}, []int32{0})
+	s := withNodes(t, NodeInfo{})
+	cs, _ := s.createTopic(TopicSpec{Name: "t", Partitions: 2}, [16]byte{1})
 	for _, c := range cs {
 		if err := s.apply(c); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.nextGroup = 9
-	if got := s.orphans([]log.GroupID{1, 2, 3, 5, 8, 9, 40}); fmt.Sprint(got) != "[5 8]" {
+	if got := s.orphans(0, []log.GroupID{1, 2, 3, 5, 8, 9, 40}); fmt.Sprint(got) != "[5 8]" {
 		t.Errorf("orphans %v, want [5 8]", got)
+	}
+	// A replica that was replaced is one; a generation that this state has not heard of is not.
+	s.topics["t"].Partitions[1].Members[0].Gen, s.topics["t"].Partitions[1].NextGen = 1, 2
+	logs := []log.GroupID{2, 3, logID(3, 1), logID(3, 2), logID(2, 1)}
+	if got := s.orphans(0, logs); fmt.Sprint(got) != "[3]" {
+		t.Errorf("orphans %v, want [3]", got)
+	}
+	if got := s.orphans(1, logs[:3]); fmt.Sprint(got) != fmt.Sprint(logs[:3]) {
+		t.Errorf("orphans %v of a node that has no replica, want %v", got, logs[:3])
+	}
+}
+
+// withNodes is a state with nodes 0 and on.
+func withNodes(t interface{ Fatalf(string, ...any) }, nodes ...NodeInfo) *catalogState {
+	s := newCatalogState(nil)
+	for i, n := range nodes {
+		n.Disk = fmt.Sprint("disk", i)
+		cs, err := s.register(registration{ID: int32(i), Node: n})
+		if err != nil {
+			t.Fatalf("register: %v", err)
+		}
+		applyAll(t, s, cs)
+	}
+	return s
+}
+
+func applyAll(t interface{ Fatalf(string, ...any) }, s *catalogState, cs []change) {
+	for _, c := range cs {
+		if err := s.apply(c); err != nil {
+			t.Fatalf("apply: %v", err)
+		}
 	}
 }

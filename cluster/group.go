@@ -66,6 +66,7 @@ type group struct {
 	shared   uint64 // every member has the log up to here on its disk
 	minISR   int    // min.insync.replicas
 	told     told
+	eager    int              // ticks for which this member campaigns as long as nobody leads
 	incoming log.Installation // arrived whole, and not yet taken by Raft
 	trimming bool             // a trim that retention proposed is under way
 	closeErr error            // not nil: abandoned, and why
@@ -310,6 +311,11 @@ func (g *group) identify(entries []*raftpb.Entry, item *appendItem) []log.Entry 
 // durable is called after the sync that covered an append of this group.
 func (g *group) durable(item *appendItem, out *output) {
 	g.writing--
+	if item.mutation.Install != nil {
+		if r, ok := g.sm.(Restorer); ok {
+			r.Restored()
+		}
+	}
 	g.worker.gate.release(item.released)
 	if n := len(item.mutation.Entries); n > 0 {
 		last := item.mutation.Entries[n-1]

@@ -3,9 +3,11 @@ package cluster
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -28,9 +30,25 @@ type Options struct {
 	// RetentionInterval is how often partitions are trimmed by size and time. Default 1 s, so that a fast producer
 	// overshoots retention.bytes by little.
 	RetentionInterval time.Duration
+	// DataDir is where the node keeps who it is; "": nowhere, which is for tests of one node.
+	DataDir string
+	// Info is what other nodes and clients are told of this one.
+	Info NodeInfo
+	// Peers are the cluster's first nodes, or some nodes of a cluster to join; none: a cluster of one.
+	Peers []Peer
+	// Listener takes the connections of other nodes; nil: there are none.
+	Listener             net.Listener
+	ServerTLS, ClientTLS *tls.Config // between nodes; nil: in the clear
+	// ReplicaLagTime is replica.lag.time.max.ms. Default DefaultReplicaLagTime.
+	ReplicaLagTime time.Duration
+	// TransferRate bounds, in bytes per second, the raftSnapshots that this node sends. Default DefaultTransferRate.
+	TransferRate int64
 	// OnFatal is called once when the node has halted because durability can no longer be promised. It may call Stop.
 	OnFatal func(error)
 }
+
+// controllerDeletes is how long a deletion stays in the compacted controller's log, for nodes that are away.
+const controllerDeletes = 24 * time.Hour
 
 const (
 	defaultWorkers           = 2
@@ -59,112 +77,243 @@ func (o *Options) complete() error {
 	if o.RetentionInterval <= 0 {
 		o.RetentionInterval = defaultRetentionInterval
 	}
+	if o.TransferRate <= 0 {
+		o.TransferRate = DefaultTransferRate
+	}
+	if o.ReplicaLagTime <= 0 {
+		o.ReplicaLagTime = DefaultReplicaLagTime
+	}
 	return nil
 }
 
-// Node runs this process's replicas and the controller: the topic catalogue kept in Raft group 1.
+// Node runs this process's replicas and its replica of the controller's log: the catalogue kept in Raft group 1.
 type Node struct {
-	opts  Options
-	sched *scheduler
-	log   *controllerLog
-	ctl   *controller
+	opts    Options
+	id      *identity
+	sched   *scheduler
+	log     *controllerLog
+	ctl     *controller
+	leaders *leaders
+	net     *network // nil: a cluster of one
+
+	// started is closed once the controller's log is open.
+	started chan struct{}
 
 	mu       sync.RWMutex
 	replicas map[string][]*Replica // topic name -> by partition; nil entry: not on this node
-	broken   map[log.GroupID]error // replicas that could not be opened
+	broken   map[log.GroupID]error // logs that could not be opened, by their id in the store
 
 	reconciling sync.Mutex
+	ctx         context.Context
 	stop        context.CancelFunc
 	loops       sync.WaitGroup
 }
 
-// Start opens every group and returns when this node leads them (single voter: at once).
+// Start opens every group that the catalogue places here. A node of a new cluster returns once the cluster is founded; one that comes
+// back does not wait for the others.
 func Start(ctx context.Context, opts Options) (*Node, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
-	n := &Node{opts: opts, replicas: map[string][]*Replica{}, broken: map[log.GroupID]error{}}
-	n.sched = newScheduler(schedulerConfig{
-		store: opts.Store, transport: noPeers{}, workers: opts.Workers, logger: opts.Logger,
-		now: time.Now, onFatal: opts.OnFatal,
-	})
-	n.sched.start()
-	if err := n.open(ctx); err != nil {
-		if stopErr := n.sched.stop(ctx); stopErr != nil {
-			opts.Logger.Warn("stop after a failed start", "error", stopErr)
+	n := &Node{
+		opts: opts, replicas: map[string][]*Replica{}, broken: map[log.GroupID]error{}, leaders: newLeaders(), started: make(chan struct{}),
+	}
+	n.ctx, n.stop = context.WithCancel(context.Background())
+	if err := n.start(ctx); err != nil {
+		n.stop()
+		if n.sched != nil {
+			n.sched.closeGates(log.ErrClosed)
+			if stopErr := n.sched.stop(ctx); stopErr != nil {
+				opts.Logger.Warn("stop after a failed start", "error", stopErr)
+			}
+		}
+		n.loops.Wait()
+		if n.net != nil {
+			n.net.close()
+		} else if opts.Listener != nil {
+			_ = opts.Listener.Close()
 		}
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
-	loop, cancel := context.WithCancel(context.Background())
-	n.stop = cancel
-	n.loops.Add(2)
-	go func() {
-		defer n.loops.Done()
-		n.reconcileLoop(loop)
-	}()
-	go func() {
-		defer n.loops.Done()
-		n.clockLoop(loop)
-	}()
 	return n, nil
+}
+
+func (n *Node) start(ctx context.Context) error {
+	var err error
+	if n.id, err = openIdentity(n.opts.DataDir, n.opts.NodeID); err != nil {
+		return err
+	}
+	if n.opts.Listener != nil {
+		n.net = newNetwork(n)
+	}
+	c := schedulerConfig{
+		store: n.opts.Store, transport: noPeers{}, workers: n.opts.Workers, logger: n.opts.Logger, now: time.Now, onFatal: n.opts.OnFatal,
+	}
+	if n.net != nil {
+		c.transport, c.snapshots = n.net, n.net.transfers
+	}
+	n.sched = newScheduler(c)
+	n.sched.start()
+	n.loops.Go(func() { n.clockLoop(n.ctx) })
+	if err := n.belong(ctx); err != nil {
+		return err
+	}
+	if err := n.open(ctx); err != nil {
+		return err
+	}
+	n.loops.Go(func() { n.reconcileLoop(n.ctx) })
+	n.loops.Go(func() { n.registerLoop(n.ctx) })
+	n.loops.Go(func() { n.balanceLoop(n.ctx) })
+	if n.net != nil {
+		n.loops.Go(func() { n.announceLoop(n.ctx) })
+	}
+	return nil
+}
+
+// belong makes a blank data directory belong to a cluster.
+func (n *Node) belong(ctx context.Context) error {
+	f := former{id: n.id, peers: n.opts.Peers, self: registration{Node: n.info(), ID: n.opts.NodeID}, named: n.opts.ClusterID, logger: n.opts.Logger}
+	if len(f.peers) == 0 {
+		f.peers = []Peer{{ID: n.opts.NodeID}}
+	}
+	if n.net != nil {
+		f.ask = n.net.net.CallAddress
+	} else if len(f.peers) > 1 {
+		return fmt.Errorf("cluster.peers names other nodes, and there is no cluster.listen for them: %w", ErrIdentity)
+	}
+	return f.form(ctx)
+}
+
+// info is what this node says of itself.
+func (n *Node) info() NodeInfo {
+	i := n.opts.Info
+	i.ID, i.Disk = n.opts.NodeID, n.id.get().Disk
+	return i
 }
 
 // open brings up the controller's group, then every replica that its catalogue places here.
 func (n *Node) open(ctx context.Context) error {
-	part, err := n.opts.Store.Partition(controllerGroup)
+	me := n.id.get()
+	self := Member{Node: n.opts.NodeID, Gen: me.Gen}
+	id := logID(controllerGroup, me.Gen)
+	part, err := n.opts.Store.Partition(id)
 	if err != nil {
 		return err
 	}
 	// On a full disk topics are deleted and their retention is lowered through this log.
-	part.SetConfig(log.Config{MaxMessageBytes: log.MaxBatchBytes, RetentionBytes: -1, RetentionMs: -1, BelowWatermark: true})
+	part.SetConfig(log.Config{
+		MaxMessageBytes: log.MaxBatchBytes, RetentionBytes: -1, RetentionMs: -1,
+		Compact: true, MinDirtyRatio: 0.5, DeleteRetentionMs: controllerDeletes.Milliseconds(), BelowWatermark: true,
+	})
 	if n.log, err = openControllerLog(part, n.opts.TopicDefaults, n.sched.fail); err != nil {
 		return err
 	}
 	g, err := n.sched.open(groupConfig{
-		id: controllerGroup, self: Member{Node: n.opts.NodeID}, first: []Member{{Node: n.opts.NodeID}}, sm: n.log, store: part, logger: n.opts.Logger,
+		id: controllerGroup, log: id, self: self, first: me.Formation.firstControllers(), sm: n.log, store: part, lag: n.opts.ReplicaLagTime,
+		notify: n.notify, logger: n.opts.Logger,
 	})
 	if err != nil {
 		return err
 	}
-	r := &Replica{topic: ControllerTopic, group: g, part: part, sched: n.sched}
-	n.ctl = newController(n.log, r)
-	if err := n.await(ctx, g); err != nil {
-		return fmt.Errorf("wait for the controller's group: %w", err)
+	n.ctl = newController(n.log, &Replica{topic: ControllerTopic, group: g, part: part, sched: n.sched})
+	if n.net != nil {
+		n.ctl.remote = n.net.net.Call
 	}
+	close(n.started)
 	if err := n.identify(ctx); err != nil {
 		return err
 	}
-	n.dropOrphans()
 	return n.reconcile(ctx)
 }
 
-// nodes lists the members of the cluster, for placement.
-func (n *Node) nodes() []int32 { return []int32{n.opts.NodeID} }
-
-// identify checks the cluster id against the controller's log, and writes it there on the first start.
-func (n *Node) identify(ctx context.Context) error {
-	have, want := n.log.clusterID(), n.opts.ClusterID
-	if have != "" {
-		if want != "" && want != have {
-			return fmt.Errorf("cluster id is %s in the data directory and %s in the configuration; "+
-				"correct one of them: %w", have, want, ErrClusterID)
-		}
+// controllerOf is the controller once it is there.
+func (n *Node) controllerOf() *controller {
+	select {
+	case <-n.started:
+		return n.ctl
+	default:
 		return nil
 	}
-	if want == "" {
-		id := randomID()
-		want = base64.RawURLEncoding.EncodeToString(id[:])
-	}
-	return n.ctl.propose(ctx, func(*catalogState) ([]change, error) {
-		return []change{encode(recordKey{Type: recordCluster}, clusterRecord{ID: want})}, nil
-	})
 }
 
-// dropOrphans finishes deletions that a crash interrupted.
-func (n *Node) dropOrphans() {
-	for _, id := range n.log.orphans(n.opts.Store.Groups()) {
-		n.opts.Store.Drop(id)
+// identify compares the cluster's id with the controller's log. The first leader of a new cluster writes it there, with the nodes that founded it.
+func (n *Node) identify(ctx context.Context) error {
+	me := n.id.get()
+	if have := n.log.clusterID(); have != "" {
+		return n.sameCluster(have, me)
 	}
+	err := n.ctl.propose(ctx, func(s *catalogState) ([]change, error) {
+		if s.clusterID != "" {
+			return nil, nil
+		}
+		out := []change{encode(recordKey{Type: recordCluster}, clusterRecord{ID: me.Cluster, Disks: me.Formation.Disks})}
+		for id, disk := range me.Formation.Disks {
+			info := me.Formation.Nodes[id]
+			info.ID, info.Disk = id, disk
+			out = append(out, encodeNode(info))
+		}
+		return out, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the controller's group: %w", err)
+	}
+	return n.sameCluster(n.log.clusterID(), me)
+}
+
+func (n *Node) sameCluster(have string, me identityFile) error {
+	if want := n.opts.ClusterID; want != "" && want != have {
+		return fmt.Errorf("cluster id is %s in the data directory and %s in the configuration; "+
+			"correct one of them: %w", have, want, ErrClusterID)
+	}
+	if have != me.Cluster && n.id.fresh {
+		// The log is older than what the directory says of itself.
+		return n.id.change(func(x *identityFile) { x.Cluster, x.Formation.Cluster = have, have })
+	}
+	if have != me.Cluster {
+		return fmt.Errorf("cluster id is %s in the log and %s in %s; the data directory was put together of two: %w", have, me.Cluster, identityName, ErrClusterID)
+	}
+	return nil
+}
+
+// registerLoop tells the catalogue where this node is, as soon as there is a leader to tell.
+func (n *Node) registerLoop(ctx context.Context) {
+	r := registration{Node: n.info(), ID: n.opts.NodeID}
+	for ctx.Err() == nil {
+		try, cancel := context.WithTimeout(ctx, askFor)
+		err := n.ctl.propose(try, func(s *catalogState) ([]change, error) { return s.register(r) })
+		cancel()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, ErrNotController) && ctx.Err() == nil {
+			n.opts.Logger.Warn("this node could not be registered; it tries again", "error", err)
+		}
+		select {
+		case <-time.After(formEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// admit registers a node that joins, and tells it the generation of its replica of the controller's log.
+func (n *Node) admit(ctx context.Context, r *registration) joinAnswer {
+	cat := n.Catalog()
+	for _, have := range cat.Nodes {
+		if have.ID == r.ID && have.Disk != r.Node.Disk && (r.ID == n.opts.NodeID || n.leaders.alive(r.ID, time.Now())) {
+			return joinAnswer{Error: fmt.Sprintf("node %d is alive in this cluster with another data directory; give this node an id of its own (node.id)", r.ID)}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*askFor)
+	defer cancel()
+	if err := n.ctl.propose(ctx, func(s *catalogState) ([]change, error) { return s.register(*r) }); err != nil {
+		return joinAnswer{Error: err.Error()}
+	}
+	for _, have := range n.Catalog().Nodes {
+		if have.ID == r.ID {
+			return joinAnswer{Gen: have.Gen}
+		}
+	}
+	return joinAnswer{Error: "the node was removed meanwhile"}
 }
 
 // await waits until this node serves as the group's leader.
@@ -182,11 +331,18 @@ func (n *Node) await(ctx context.Context, g *group) error {
 	}
 }
 
-// Stop hands in what is in flight and stops the workers. The Store is closed by its owner afterwards.
+// Stop gives away what this node leads, hands in what is in flight and stops the workers. The Store is closed by its owner afterwards.
 func (n *Node) Stop(ctx context.Context) error {
+	if n.net != nil {
+		n.handOver(ctx)
+	}
 	n.stop()
 	n.loops.Wait()
-	return n.sched.stop(ctx)
+	err := n.sched.stop(ctx)
+	if n.net != nil {
+		n.net.close()
+	}
+	return err
 }
 
 // ID is this node's id.
@@ -211,11 +367,23 @@ type Quorum struct {
 	Voters             []int32
 }
 
+func (n *Node) controllerVoters() []int32 {
+	var out []int32
+	if s := n.ctl.replica.group.status.Load(); s != nil {
+		for _, m := range s.Members {
+			if m.Voter {
+				out = append(out, m.Node)
+			}
+		}
+	}
+	return out
+}
+
 // Quorum describes the controller's group as this node sees it.
 func (n *Node) Quorum() Quorum {
 	leader, epoch, _ := n.ctl.replica.Leader()
 	m := n.log.Marks()
-	return Quorum{Leader: leader, Epoch: epoch, HighWatermark: m.HighWatermark, End: m.End, Voters: n.nodes()}
+	return Quorum{Leader: leader, Epoch: epoch, HighWatermark: m.HighWatermark, End: m.End, Voters: n.controllerVoters()}
 }
 
 // Metrics are the node's figures.

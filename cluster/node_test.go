@@ -191,10 +191,10 @@ func TestTopicsLifecycle(t *testing.T) {
 			t.Errorf("check %+v: %v, want %v", c.spec, err, c.want)
 		}
 	}
-	if err := n.CreatePartitions(ctx, "a.b", 4); err != nil {
+	if err := n.CreatePartitions(ctx, "a.b", 4, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.CreatePartitions(ctx, "a.b", 2); !errors.Is(err, ErrInvalidPartitions) {
+	if err := n.CreatePartitions(ctx, "a.b", 2, nil); !errors.Is(err, ErrInvalidPartitions) {
 		t.Error(err)
 	}
 	if a := appendNow(n.replica(t, "a.b", 3), batchOf("v")); a.Err != nil {

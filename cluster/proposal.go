@@ -10,7 +10,10 @@ import (
 	"github.com/rowtrail/rowtrail/log"
 )
 
-type trackerProgress = tracker.Progress
+type (
+	trackerProgress = tracker.Progress
+	raftMessage     = raftpb.Message
+)
 
 // proposal is one append on its way through a group.
 type proposal struct {

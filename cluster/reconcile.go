@@ -2,22 +2,29 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
+	"time"
 
 	"github.com/rowtrail/rowtrail/log"
 )
 
+// sweepOrphansEvery is how often logs on the disk are looked for that belong to nobody.
+const sweepOrphansEvery = 30 * time.Second
+
 // reconcileLoop follows the catalogue: changes that other nodes made arrive here, too.
 func (n *Node) reconcileLoop(ctx context.Context) {
+	again := time.NewTicker(sweepOrphansEvery)
+	defer again.Stop()
 	for {
 		changed := n.CatalogChanged()
 		if err := n.reconcile(ctx); err != nil && ctx.Err() == nil {
-			n.opts.Logger.Error("a replica could not be opened; its partition is offline until it is mended and the node restarted: restore the data directory "+
-				"from a backup, or delete the topic", "error", err)
+			n.opts.Logger.Error("a replica could not be opened; its partition is offline here until it is replaced, or mended and the node restarted: restore "+
+				"the data directory from a backup, or delete the topic", "error", err)
 		}
 		select {
 		case <-changed:
+		case <-again.C:
 		case <-ctx.Done():
 			return
 		}
@@ -31,7 +38,9 @@ func (n *Node) reconcile(ctx context.Context) error {
 	n.reconciling.Lock()
 	defer n.reconciling.Unlock()
 	cat := n.Catalog()
+	n.steerControllers(cat)
 	n.closeGone(cat)
+	n.dropOrphans()
 	var first error
 	var opened []*group
 	for _, t := range cat.Topics {
@@ -52,30 +61,41 @@ func (n *Node) reconcile(ctx context.Context) error {
 	return first
 }
 
+// steerControllers tells the controller's group which members it should have.
+func (n *Node) steerControllers(cat *Catalog) {
+	want := controllers(cat.Nodes)
+	g := n.ctl.replica.group
+	n.sched.run(g, func() { g.want = want })
+}
+
+// dropOrphans finishes deletions that a crash interrupted, and those of replicas that were replaced while this node was away.
+func (n *Node) dropOrphans() {
+	for _, id := range n.log.orphans(n.opts.NodeID, n.opts.Store.Groups()) {
+		n.opts.Store.Drop(id)
+	}
+}
+
 // openTopic opens the topic's replicas that are not open yet and brings the settings of all up to date.
 func (n *Node) openTopic(t *Topic) (opened []*group, first error) {
 	n.mu.RLock()
 	old := n.replicas[t.Name]
 	n.mu.RUnlock()
-	if len(old) == len(t.Partitions) && len(old) > 0 && n.sameTopic(old, t) {
-		return nil, nil
-	}
-	config := t.Settings.Log
-	config.BelowWatermark = t.Internal // transactions end, and groups go on
 	rs := make([]*Replica, len(t.Partitions))
 	copy(rs, old)
-	for i, p := range t.Partitions {
+	for i := range t.Partitions {
+		p := &t.Partitions[i]
 		if rs[i] != nil {
-			rs[i].configure(t, config)
+			rs[i].configure(t, p)
 			continue
 		}
-		if !placedOn(p, n.opts.NodeID) || n.brokenGroup(p.Group) != nil {
+		m, here := p.on(n.opts.NodeID)
+		if !here || n.brokenLog(logID(p.Group, m.Gen)) != nil {
 			continue
 		}
-		r, err := n.openReplica(t, int32(i), config)
+		r, err := n.openReplica(t, int32(i), m) //nolint:gosec // bounded by maxPartitions
 		if err != nil {
 			n.mu.Lock()
-			n.broken[p.Group] = err
+			n.broken[logID(p.Group, m.Gen)] = err
 			n.mu.Unlock()
 			if first == nil {
 				first = err
@@ -91,93 +111,131 @@ func (n *Node) openTopic(t *Topic) (opened []*group, first error) {
 	return opened, first
 }
 
-// sameTopic reports that every replica has been configured from this very entry of the catalogue.
-func (n *Node) sameTopic(rs []*Replica, t *Topic) bool {
-	for _, r := range rs {
-		if r != nil && r.entry.Load() != t {
-			return false
-		}
-	}
-	return true
-}
-
-func (n *Node) openReplica(t *Topic, partition int32, config log.Config) (*Replica, error) {
-	p := t.Partitions[partition]
-	part, err := n.opts.Store.Partition(p.Group)
+func (n *Node) openReplica(t *Topic, partition int32, m Member) (*Replica, error) {
+	p := &t.Partitions[partition]
+	id := logID(p.Group, m.Gen)
+	part, err := n.opts.Store.Partition(id)
 	if err != nil {
 		return nil, fmt.Errorf("open %s-%d: %w", t.Name, partition, err)
 	}
-	part.SetConfig(config)
+	part.SetConfig(logConfig(t))
 	g, err := n.sched.open(groupConfig{
-		id: p.Group, self: Member{Node: n.opts.NodeID}, first: firstMembers(p), minTerm: t.minTerm,
-		sm: part, store: part, retainer: part, logger: n.opts.Logger,
+		id: p.Group, log: id, self: m, first: p.first(), want: Membership{Voters: p.Wanted()}, minISR: t.Settings.MinISR(len(p.Members)),
+		lag: n.opts.ReplicaLagTime, minTerm: t.minTerm, sm: part, store: part, retainer: part, notify: n.notify, logger: n.opts.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open %s-%d: %w", t.Name, partition, err)
 	}
-	r := &Replica{topic: t.Name, partition: partition, group: g, part: part, sched: n.sched}
+	r := &Replica{topic: t.Name, partition: partition, member: m, group: g, part: part, sched: n.sched}
 	r.entry.Store(t)
 	return r, nil
 }
 
-// closeGone ends the replicas of topics that are deleted, or deleted and created again under the same name.
+// logConfig is what a topic's settings mean to its partitions.
+func logConfig(t *Topic) log.Config {
+	c := t.Settings.Log
+	c.BelowWatermark = t.Internal // on a full disk transactions end, and groups go on
+	return c
+}
+
+// closeGone ends the replicas of topics that are deleted, or deleted and created again under the same name, and those that moved away or
+// were replaced.
 func (n *Node) closeGone(cat *Catalog) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	maps.DeleteFunc(n.replicas, func(name string, rs []*Replica) bool {
+	for name, rs := range n.replicas {
 		t := cat.Topics[name]
-		gone := t == nil
-		for _, r := range rs {
-			if r != nil && t != nil && r.entry.Load().ID != t.ID {
-				gone = true
+		left := 0
+		for i, r := range rs {
+			if r == nil {
+				continue
 			}
-		}
-		if !gone {
-			return false
-		}
-		for _, r := range rs {
-			if r != nil {
-				id := r.group.id
-				n.sched.close(r.group, ErrUnknownTopic, func() { n.opts.Store.Drop(id) })
+			if t != nil && r.entry.Load().ID == t.ID {
+				if m, here := t.Partitions[i].on(n.opts.NodeID); here && m == r.member {
+					left++
+					continue
+				}
 			}
+			why := ErrUnknownTopic
+			if t != nil && r.entry.Load().ID == t.ID {
+				why = log.ErrNotLeader // it is elsewhere now
+			}
+			id := r.group.log
+			n.sched.close(r.group, why, func() { n.opts.Store.Drop(id) })
+			rs := append([]*Replica(nil), rs...)
+			rs[i] = nil
+			n.replicas[name] = rs
 		}
-		return true
-	})
+		if t == nil {
+			delete(n.replicas, name)
+		}
+	}
+	n.leaders.forget(func(g log.GroupID) bool { return g == controllerGroup || cat.groups[g] })
 }
 
-func (n *Node) brokenGroup(id log.GroupID) error {
+func (n *Node) brokenLog(id log.GroupID) error {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.broken[id]
 }
 
-// highestEpoch is the largest term that any local replica of the topic has seen.
-func (n *Node) highestEpoch(name string) uint64 {
+// partitionOf is the log of a group's replica here; nil: there is none.
+func (n *Node) partitionOf(id log.GroupID) *log.Partition {
+	if n.controllerOf() == nil {
+		return nil
+	}
+	if id == controllerGroup {
+		return n.log.Partition
+	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
+	for _, rs := range n.replicas {
+		for _, r := range rs {
+			if r != nil && r.group.id == id {
+				return r.part
+			}
+		}
+	}
+	return nil
+}
+
+// highestEpoch is the largest term that is known of any of the topic's partitions.
+func (n *Node) highestEpoch(t *Topic) uint64 {
+	if t == nil {
+		return 0
+	}
 	var epoch uint64
-	for _, r := range n.replicas[name] {
-		if r != nil {
+	for i := range t.Partitions {
+		_, e, _ := n.leaders.get(t.Partitions[i].Group)
+		epoch = max(epoch, uint64(max(e, 0)))
+		if r, err := n.Replica(t.Name, int32(i)); err == nil { //nolint:gosec // bounded by maxPartitions
 			_, e, _ := r.Leader()
-			epoch = max(epoch, uint64(e), r.part.HardState().Term)
+			epoch = max(epoch, uint64(max(e, 0)), r.part.HardState().Term)
 		}
 	}
 	return epoch
 }
 
-func firstMembers(p Placement) []Member {
-	ms := make([]Member, len(p.Replicas))
-	for i, node := range p.Replicas {
-		ms[i] = Member{Node: node}
+// reportLost has replicas replaced whose logs were found without what they had acknowledged.
+func (n *Node) reportLost(ctx context.Context) {
+	n.mu.RLock()
+	broken := map[log.GroupID]error{}
+	for id, err := range n.broken {
+		broken[id] = err
 	}
-	return ms
-}
-
-func placedOn(p Placement, node int32) bool {
-	for _, r := range p.Replicas {
-		if r == node {
-			return true
+	n.mu.RUnlock()
+	for _, t := range n.Catalog().Topics {
+		for i := range t.Partitions {
+			p := &t.Partitions[i]
+			m, here := p.on(n.opts.NodeID)
+			if !here || len(p.Wanted()) == 1 || !errors.Is(broken[logID(p.Group, m.Gen)], log.ErrCorrupt) {
+				continue
+			}
+			n.opts.Logger.Warn("a replica is replaced: its log cannot be trusted", "topic", t.Name, "partition", i, "error", broken[logID(p.Group, m.Gen)])
+			err := n.operate(ctx, func(s *catalogState) ([]change, error) { return s.lost(t.Name, int32(i), m) }) //nolint:gosec // bounded by maxPartitions
+			if err != nil && ctx.Err() == nil {
+				n.opts.Logger.Warn("a replica was not replaced yet", "topic", t.Name, "partition", i, "error", err)
+			}
 		}
 	}
-	return false
 }

@@ -12,6 +12,7 @@ import (
 type Replica struct {
 	topic     string
 	partition int32
+	member    Member
 	group     *group
 	part      *log.Partition
 	sched     *scheduler
@@ -28,9 +29,14 @@ func (n *Node) Replica(topic string, partition int32) (*Replica, error) {
 			return r, nil
 		}
 		if t := n.Catalog().Topics[topic]; t != nil && int(partition) < len(t.Partitions) {
-			if err := n.broken[t.Partitions[partition].Group]; err != nil {
-				return nil, err
+			p := &t.Partitions[partition]
+			if m, here := p.on(n.opts.NodeID); here {
+				if err := n.broken[logID(p.Group, m.Gen)]; err != nil {
+					return nil, err
+				}
+				return nil, fmt.Errorf("partition %s-%d is being opened here: %w", topic, partition, log.ErrNotLeader)
 			}
+			return nil, fmt.Errorf("partition %s-%d has no replica on this node: %w", topic, partition, log.ErrNotLeader)
 		}
 	}
 	return nil, fmt.Errorf("partition %s-%d is not on this node: %w", topic, partition, ErrUnknownTopic)
@@ -85,10 +91,28 @@ func (r *Replica) DeleteRecords(ctx context.Context, offset int64) (int64, error
 	}
 }
 
-// configure applies a topic's settings.
-func (r *Replica) configure(t *Topic, c log.Config) {
+// configure applies a topic's settings and placement.
+func (r *Replica) configure(t *Topic, p *Placement) {
 	if r.entry.Swap(t) == t {
 		return
 	}
-	r.sched.run(r.group, func() { r.part.SetConfig(c) })
+	want, minISR := Membership{Voters: p.Wanted()}, t.Settings.MinISR(len(p.Members))
+	r.sched.run(r.group, func() {
+		r.part.SetConfig(logConfig(t))
+		r.group.want, r.group.minISR, r.group.reached = want, minISR, false
+	})
 }
+
+// Status is what this node knows of the partition's replicas.
+func (r *Replica) Status() GroupStatus {
+	if s := r.group.status.Load(); s != nil {
+		return *s
+	}
+	return GroupStatus{Leader: -1, Epoch: -1}
+}
+
+// Topic is the catalogue's entry that the replica is configured from.
+func (r *Replica) Topic() *Topic { return r.entry.Load() }
+
+// Partition is its number.
+func (r *Replica) Partition() int32 { return r.partition }

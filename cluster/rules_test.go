@@ -22,20 +22,6 @@ func TestTopicNames(t *testing.T) {
 	}
 }
 
-func TestPlacementSpreadsLeaders(t *testing.T) {
-	got := place([]int32{5, 6, 7, 8}, 10, 3, 4)
-	for i, want := range []Placement{
-		{10, []int32{8, 5, 6}}, {11, []int32{5, 6, 7}}, {12, []int32{6, 7, 8}}, {13, []int32{7, 8, 5}},
-	} {
-		if got[i].Group != want.Group || len(got[i].Replicas) != 3 || got[i].Replicas[0] != want.Replicas[0] || got[i].Replicas[2] != want.Replicas[2] {
-			t.Errorf("partition %d: %+v, want %+v", i, got[i], want)
-		}
-	}
-	if one := place([]int32{0}, 2, 0, 1); len(one[0].Replicas) != 1 {
-		t.Errorf("one node: %+v", one)
-	}
-}
-
 func TestMemberIDs(t *testing.T) {
 	seen := map[uint64]Member{}
 	for _, node := range []int32{0, 1, 77, 1<<31 - 2} {

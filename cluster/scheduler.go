@@ -218,6 +218,13 @@ func (s *scheduler) unreachable(node int32) {
 	}
 }
 
+// gone tells all groups that a node's process has ended.
+func (s *scheduler) gone(node int32) {
+	for _, w := range s.workers {
+		w.post(item{kind: itemRun, run: func(_ *group, _ *output) { w.gone(node) }})
+	}
+}
+
 // with calls fn on the worker of a group, if it is here.
 func (s *scheduler) with(id log.GroupID, fn func(*group)) {
 	s.mu.Lock()

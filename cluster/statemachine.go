@@ -50,6 +50,12 @@ type SnapshotStore interface {
 	Horizon() (index, term uint64, configuration []byte)
 }
 
+// Restorer is a StateMachine that keeps more than its log does.
+type Restorer interface {
+	// Restored is called when a raftSnapshot has replaced the log.
+	Restored()
+}
+
 // Sharer is told how far compaction may go.
 type Sharer interface {
 	// SetShared: all entries up to index are durable on every member. several is false where there is one only.

@@ -35,6 +35,7 @@ type GroupMember struct {
 func (g *group) tick(out *output) {
 	g.rn.Tick()
 	if !g.isLeader {
+		g.hurry()
 		return
 	}
 	g.sync.ticks++
@@ -45,6 +46,45 @@ func (g *group) tick(out *output) {
 	g.answerSettled(out)
 	if g.serving && g.sync.ticks%steerTicks == 0 {
 		g.steer()
+	}
+}
+
+// hurryTicks is for how many ticks a member tries to lead at once: the preferred leader of a new group, and the first one left of a group
+// whose leader's process has ended.
+const hurryTicks = 20
+
+func (g *group) hurry() {
+	if g.eager == 0 {
+		return
+	}
+	g.eager--
+	if g.lead.Load().node >= 0 {
+		g.eager = 0
+	} else if g.eager%2 == 1 {
+		if err := g.rn.Campaign(); err != nil {
+			g.logger.Debug("campaign", "group", uint64(g.id), "error", err)
+		}
+	}
+}
+
+// gone forgets a leader whose process has ended; the first of the others campaigns at once.
+func (g *group) gone(node int32) {
+	if g.isLeader || g.lead.Load().node != node {
+		return
+	}
+	if err := g.rn.ForgetLeader(); err != nil {
+		g.logger.Debug("forget the leader", "group", uint64(g.id), "error", err)
+		return
+	}
+	first := uint64(0)
+	for _, id := range g.conf.GetVoters() {
+		if memberOf(id).Node != node && (first == 0 || id < first) {
+			first = id
+		}
+	}
+	if first == g.self {
+		g.eager = hurryTicks
+		g.hurry()
 	}
 }
 

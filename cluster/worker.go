@@ -243,6 +243,9 @@ func (w *worker) flush() {
 func (w *worker) add(g *group) {
 	w.groups[g.id] = g
 	g.publish()
+	if g.store.LastIndex() == 0 && len(g.st.first) > 1 && g.st.first[0].raftID() == g.self {
+		g.eager = hurryTicks
+	}
 	if err := w.s.failed(); err != nil {
 		w.remove(g, err)
 		return
@@ -268,6 +271,15 @@ func (w *worker) classify(g *group) {
 		w.voting[g.id] = g
 	}
 	w.voters.Store(int32(len(w.voting)))
+}
+
+// gone is unreachable, and more: the node's process has ended.
+func (w *worker) gone(node int32) {
+	w.unreachable(node)
+	for _, g := range w.voting {
+		g.gone(node)
+		w.touch(g)
+	}
 }
 
 // unreachable makes leaders probe a node's members before they send more.

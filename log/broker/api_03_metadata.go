@@ -135,7 +135,7 @@ func (b *Broker) metadataTopic(t *cluster.Topic, operations bool) kmsg.MetadataR
 		mp := &mt.Partitions[i]
 		mp.Default()
 		mp.Partition = int32(i)
-		mp.Replicas = t.Partitions[i].Replicas
+		mp.Replicas = t.Partitions[i].Nodes()
 		mp.ISR = inSync(mp.Replicas)
 		mp.Leader, mp.LeaderEpoch = b.leaderOf(t, int32(i))
 		mp.ErrorCode = leaderError(mp.Leader)

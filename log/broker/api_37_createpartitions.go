@@ -48,7 +48,7 @@ func (b *Broker) createPartitions(ctx context.Context, rt *kmsg.CreatePartitions
 		}
 	}
 	if validateOnly {
-		return b.node.CheckPartitions(t.Name, rt.Count)
+		return b.node.CheckPartitions(t.Name, rt.Count, nil)
 	}
-	return b.node.CreatePartitions(ctx, t.Name, rt.Count)
+	return b.node.CreatePartitions(ctx, t.Name, rt.Count, nil)
 }

@@ -58,7 +58,7 @@ func (b *Broker) elect(topic string, partition int32, kind int8) error {
 	}
 	leader, _ := b.leaderOf(t, partition)
 	switch {
-	case leader >= 0 && (kind != electionPreferred || leader == t.Partitions[partition].Replicas[0]):
+	case leader >= 0 && (kind != electionPreferred || leader == t.Partitions[partition].Members[0].Node):
 		return kerr.ElectionNotNeeded
 	case kind != electionPreferred:
 		return kerr.EligibleLeadersNotAvailable

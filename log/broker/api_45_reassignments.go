@@ -40,7 +40,7 @@ func (b *Broker) reassign(topic string, partition int32, replicas []int32, anyFa
 	if partition < 0 || int(partition) >= len(t.Partitions) {
 		return kerr.UnknownTopicOrPartition
 	}
-	have := t.Partitions[partition].Replicas
+	have := t.Partitions[partition].Nodes()
 	switch {
 	case replicas == nil:
 		return kerr.NoReassignmentInProgress

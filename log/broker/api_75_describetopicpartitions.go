@@ -77,7 +77,7 @@ func (b *Broker) describePartitions(t *cluster.Topic, from int32, limit int) (km
 	p := from
 	for ; int(p) < len(t.Partitions) && len(st.Partitions) < limit; p++ {
 		sp := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
-		sp.Partition, sp.Replicas = p, t.Partitions[p].Replicas
+		sp.Partition, sp.Replicas = p, t.Partitions[p].Nodes()
 		sp.ISR = inSync(sp.Replicas)
 		sp.LeaderID, sp.LeaderEpoch = b.leaderOf(t, p)
 		sp.ErrorCode = leaderError(sp.LeaderID)

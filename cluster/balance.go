@@ -1,0 +1,248 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+const (
+	// balanceEvery is how often a node looks after what it leads, and the controller after the cluster.
+	balanceEvery = 500 * time.Millisecond
+	// maxMoves bounds the partitions that the controller moves at a time.
+	maxMoves = 4
+	// maxHandOvers bounds the leaderships that a node gives back at a time to those who are to have them.
+	maxHandOvers = 8
+	// settleFor is how long the cluster is left alone after its nodes changed.
+	settleFor = 10 * time.Second
+)
+
+// balanceLoop reports moves that are over, gives leadership to the preferred leaders, and, where this node leads the controller's group, moves
+// replicas from nodes that have too many or are drained.
+func (n *Node) balanceLoop(ctx context.Context) {
+	t := time.NewTicker(balanceEvery)
+	defer t.Stop()
+	calm := time.Now()
+	var nodes []NodeInfo
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+		n.reportMoved(ctx)
+		n.reportLost(ctx)
+		n.preferLeaders()
+		cat := n.Catalog()
+		if !slices.EqualFunc(cat.Nodes, nodes, func(a, b NodeInfo) bool { return a.ID == b.ID && a.Drain == b.Drain }) {
+			nodes, calm = cat.Nodes, time.Now()
+		}
+		if _, _, self := n.ctl.replica.Leader(); self && time.Since(calm) >= settleFor {
+			n.balance(ctx)
+		}
+	}
+}
+
+// reportMoved tells the catalogue of moves that are over.
+func (n *Node) reportMoved(ctx context.Context) {
+	for _, r := range n.Replicas() {
+		t := r.entry.Load()
+		p := &t.Partitions[r.partition]
+		s := r.group.status.Load()
+		if p.Target == nil || s == nil || !s.Self || !s.Reached || !sameMembers(s.Members, p.Target) {
+			continue
+		}
+		err := n.operate(ctx, func(c *catalogState) ([]change, error) { return c.moved(t.Name, r.partition, p.Target) })
+		if err != nil && ctx.Err() == nil {
+			n.opts.Logger.Warn("a move that is over was not reported yet", "topic", t.Name, "partition", r.partition, "error", err)
+		}
+	}
+}
+
+func sameMembers(have []GroupMember, want []Member) bool {
+	if len(have) != len(want) {
+		return false
+	}
+	for _, m := range have {
+		if !m.Voter || !slices.Contains(want, m.Member) {
+			return false
+		}
+	}
+	return true
+}
+
+// preferLeaders hands leadership back to preferred leaders that are alive and have caught up.
+func (n *Node) preferLeaders() {
+	given := 0
+	for _, r := range n.Replicas() {
+		p := &r.entry.Load().Partitions[r.partition]
+		to := p.Wanted()[0]
+		s := r.group.status.Load()
+		if s == nil || !s.Self || to.Node == n.opts.NodeID || p.Target != nil || !n.Alive(to.Node) || given >= maxHandOvers {
+			continue
+		}
+		for _, m := range s.Members {
+			if m.Member == to && m.InSync {
+				given++
+				r.transfer(to, true)
+			}
+		}
+	}
+}
+
+// transfer hands leadership to a member; caughtUp: only if it has all of the log now.
+func (r *Replica) transfer(to Member, caughtUp bool) {
+	g := r.group
+	r.sched.run(g, func() {
+		if g.serving && (!caughtUp || g.sync.caughtUp(to.raftID())) {
+			g.rn.TransferLeader(to.raftID())
+		}
+	})
+}
+
+// balance decides the next moves.
+func (n *Node) balance(ctx context.Context) {
+	err := n.operate(ctx, func(s *catalogState) ([]change, error) { return s.balance(n.Alive) })
+	if err != nil && ctx.Err() == nil {
+		n.opts.Logger.Debug("the cluster was not balanced", "error", err)
+	}
+}
+
+// move is a replica that should go elsewhere.
+type move struct {
+	topic     string
+	partition int32
+	nodes     []int32
+}
+
+// balance starts the next moves, as many as may be under way: first away from drained nodes, then from those with the most replicas to those with the
+// fewest, until no node has two more than another. Racks are kept apart as placement does.
+func (s *catalogState) balance(alive func(int32) bool) ([]change, error) {
+	moving := 0
+	for _, t := range s.topics {
+		for i := range t.Partitions {
+			if t.Partitions[i].Target != nil {
+				moving++
+			}
+		}
+	}
+	var out []change
+	for moving < maxMoves {
+		m, ok := s.nextMove(alive)
+		if !ok {
+			break
+		}
+		cs, err := s.reassign(m.topic, m.partition, m.nodes)
+		if err != nil || len(cs) == 0 {
+			return out, err
+		}
+		// One topic's record carries all of its partitions: one move per topic and turn.
+		out = append(out, cs...)
+		return out, nil
+	}
+	return out, nil
+}
+
+// nextMove is the move that helps most; false: none does.
+func (s *catalogState) nextMove(alive func(int32) bool) (move, bool) {
+	l := s.load()
+	racks := map[int32]string{}
+	var open []int32
+	for _, n := range s.nodeList() {
+		racks[n.ID] = n.Rack
+		if !n.Drain && alive(n.ID) {
+			open = append(open, n.ID)
+		}
+	}
+	slices.SortFunc(open, func(a, b int32) int { return cmp.Or(cmp.Compare(l.replicas[a], l.replicas[b]), cmp.Compare(a, b)) })
+	if len(open) == 0 {
+		return move{}, false
+	}
+	for _, name := range s.names() {
+		t := s.topics[name]
+		for i := range t.Partitions {
+			p := &t.Partitions[i]
+			if p.Target != nil {
+				continue
+			}
+			nodes := p.Nodes()
+			for at, from := range nodes {
+				drained := s.nodes[from].Drain
+				for _, to := range open {
+					if slices.Contains(nodes, to) || !drained && l.replicas[from]-l.replicas[to] < 2 {
+						continue
+					}
+					next := slices.Clone(nodes)
+					next[at] = to
+					if !drained && crowded(next, racks) > crowded(nodes, racks) {
+						continue
+					}
+					return move{name, int32(i), next}, true //nolint:gosec // bounded by maxPartitions
+				}
+			}
+		}
+	}
+	return move{}, false
+}
+
+// crowded counts the replicas that share a rack with another one.
+func crowded(nodes []int32, racks map[int32]string) (n int) {
+	for i, a := range nodes {
+		for _, b := range nodes[:i] {
+			if racks[a] != "" && racks[a] == racks[b] {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// Replicas are this node's replicas, in no order.
+func (n *Node) Replicas() []*Replica {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var out []*Replica
+	for _, rs := range n.replicas {
+		for _, r := range rs {
+			if r != nil {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// handOverFor bounds how long a node that stops waits for others to lead what it led.
+const handOverFor = 3 * time.Second
+
+// handOver gives away what this node leads, so that clients need no election.
+func (n *Node) handOver(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, handOverFor)
+	defer cancel()
+	for {
+		leads := 0
+		for _, r := range append(n.Replicas(), n.ctl.replica) {
+			s := r.group.status.Load()
+			if s == nil || !s.Self || len(s.Members) < 2 {
+				continue
+			}
+			for _, m := range s.Members {
+				if m.Voter && m.InSync && m.Node != n.opts.NodeID && n.Alive(m.Node) {
+					leads++
+					r.transfer(m.Member, true)
+					break
+				}
+			}
+		}
+		if leads == 0 {
+			return
+		}
+		select {
+		case <-time.After(tickInterval):
+		case <-ctx.Done():
+			return
+		}
+	}
+}

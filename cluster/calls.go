@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/rowtrail/rowtrail/cluster/peer"
+)
+
+// call is a request between nodes. One field is set.
+type call struct {
+	Append *appendRequest `json:"append,omitempty"`
+	Status *statusRequest `json:"status,omitempty"`
+	Join   *registration  `json:"join,omitempty"`
+}
+
+type statusRequest struct{}
+
+type callError struct {
+	Error string `json:"error"`
+}
+
+// answer serves a call of another node.
+func (n *Node) answer(ctx context.Context, from peer.Identity, request []byte) []byte {
+	var c call
+	if err := json.Unmarshal(request, &c); err != nil {
+		return mustJSON(callError{"unreadable call: " + err.Error()})
+	}
+	switch {
+	case c.Status != nil:
+		return mustJSON(n.status())
+	case c.Append != nil, c.Join != nil:
+		ctl := n.controllerOf()
+		if ctl == nil {
+			return mustJSON(appendAnswer{Error: "this node is starting"})
+		}
+		if c.Join != nil {
+			return mustJSON(n.admit(ctx, c.Join))
+		}
+		return mustJSON(ctl.serve(ctx, c.Append))
+	}
+	return mustJSON(callError{"a call that this release does not know; upgrade it"})
+}

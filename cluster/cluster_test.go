@@ -1,0 +1,244 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowtrail/rowtrail/log"
+)
+
+// testCluster is several nodes over real stores and loopback connections.
+type testCluster struct {
+	t     testing.TB
+	nodes []*clusterNode
+	peers []Peer
+}
+
+type clusterNode struct {
+	c     *testCluster
+	id    int32
+	dir   string
+	rack  string
+	addr  string
+	*Node // nil: stopped
+	store *log.Store
+}
+
+func newTestCluster(t testing.TB, n int) *testCluster {
+	c := &testCluster{t: t}
+	for i := range n {
+		c.add(fmt.Sprint("rack", i), t.TempDir())
+	}
+	c.startAll()
+	return c
+}
+
+// add makes a node that is one of the peers.
+func (c *testCluster) add(rack, dir string) *clusterNode {
+	x := &clusterNode{c: c, id: int32(len(c.nodes) + 1), dir: dir, rack: rack, addr: freeAddress(c.t)}
+	c.nodes = append(c.nodes, x)
+	c.peers = append(c.peers, Peer{ID: x.id, Address: x.addr})
+	c.t.Cleanup(func() { x.stop() })
+	return x
+}
+
+func freeAddress(t testing.TB) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (c *testCluster) startAll() {
+	var wg sync.WaitGroup
+	for _, x := range c.nodes {
+		wg.Go(func() {
+			if err := x.start(c.peers); err != nil {
+				c.t.Errorf("node %d: %v", x.id, err)
+			}
+		})
+	}
+	wg.Wait()
+	if c.t.Failed() {
+		c.t.FailNow()
+	}
+}
+
+func clusterLogger(id int32) *slog.Logger {
+	if os.Getenv("ROWTRAIL_CLUSTER_LOG") == "" {
+		return quiet()
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("at", id)
+}
+
+func (x *clusterNode) start(peers []Peer) error {
+	l, err := net.Listen("tcp", x.addr)
+	if err != nil {
+		return err
+	}
+	store, err := log.Open(x.dir+"/log", log.Options{Logger: quiet(), MinFreeBytes: 1, Configuration: Configuration})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	n, err := Start(ctx, Options{
+		NodeID: x.id, Store: store, Logger: clusterLogger(x.id), DataDir: x.dir, Peers: peers, Listener: l, RetentionInterval: 50 * time.Millisecond,
+		Info: NodeInfo{Address: x.addr, Host: "127.0.0.1", Port: 9000 + x.id, Rack: x.rack}, ReplicaLagTime: 2 * time.Second,
+	})
+	if err != nil {
+		_ = store.Close()
+		return err
+	}
+	x.Node, x.store = n, store
+	return nil
+}
+
+func (x *clusterNode) stop() {
+	if x.Node == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := x.Stop(ctx); err != nil {
+		x.c.t.Errorf("stop node %d: %v", x.id, err)
+	}
+	if err := x.store.Close(); err != nil {
+		x.c.t.Errorf("close node %d: %v", x.id, err)
+	}
+	x.Node = nil
+}
+
+// eventually waits for what replication brings.
+func eventually(t testing.TB, what string, check func() (bool, string)) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		ok, got := check()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: still %s", what, got)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// leader waits for a partition's leader among the running nodes.
+func (c *testCluster) leader(topic string, partition int32) *clusterNode {
+	c.t.Helper()
+	var found *clusterNode
+	eventually(c.t, "leader of "+topic, func() (bool, string) {
+		for _, x := range c.nodes {
+			if x.Node == nil {
+				continue
+			}
+			if r, err := x.Replica(topic, partition); err == nil {
+				if _, _, self := r.Leader(); self {
+					found = x
+					return true, ""
+				}
+			}
+		}
+		return false, "none"
+	})
+	return found
+}
+
+// append writes through whoever leads, again and again until it is acknowledged.
+func (c *testCluster) append(topic string, partition int32, value string) int64 {
+	c.t.Helper()
+	var base int64
+	eventually(c.t, "append", func() (bool, string) {
+		x := c.leader(topic, partition)
+		r, err := x.Replica(topic, partition)
+		if err != nil {
+			return false, err.Error()
+		}
+		done := make(chan AppendResult, 1)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		r.Append(ctx, batchOf(value), -1, func(a AppendResult) { done <- a })
+		select {
+		case a := <-done:
+			base = a.BaseOffset
+			return a.Err == nil, fmt.Sprint(a.Err)
+		case <-ctx.Done():
+			return false, "not answered"
+		}
+	})
+	return base
+}
+
+// same waits until a node has exactly these values.
+func (c *testCluster) same(x *clusterNode, topic string, partition int32, want []string) {
+	c.t.Helper()
+	eventually(c.t, fmt.Sprintf("%s-%d on node %d", topic, partition, x.id), func() (bool, string) {
+		r, err := x.Replica(topic, partition)
+		if err != nil {
+			return false, err.Error()
+		}
+		got := valuesOf(c.t, r.Log())
+		return fmt.Sprint(got) == fmt.Sprint(want), fmt.Sprintf("%d of %d records", len(got), len(want))
+	})
+}
+
+func TestClusterReplicates(t *testing.T) {
+	c := newTestCluster(t, 3)
+	id := c.nodes[0].ClusterID()
+	for _, x := range c.nodes {
+		if x.ClusterID() != id {
+			t.Errorf("node %d is in cluster %s, node 1 in %s", x.id, x.ClusterID(), id)
+		}
+	}
+	// Any node may be asked.
+	topic, err := c.nodes[2].CreateTopic(t.Context(), TopicSpec{Name: "t", Partitions: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range topic.Partitions {
+		if n := topic.Partitions[i].Nodes(); len(n) != 3 {
+			t.Fatalf("partition %d is on %v", i, n)
+		}
+	}
+	var want []string
+	for i := range 20 {
+		v := fmt.Sprint("v", i)
+		if base := c.append("t", 0, v); base != int64(i) {
+			t.Fatalf("%s is at %d", v, base)
+		}
+		want = append(want, v)
+	}
+	for _, x := range c.nodes {
+		c.same(x, "t", 0, want)
+	}
+	// Everyone knows who leads.
+	lead := c.leader("t", 0)
+	for _, x := range c.nodes {
+		eventually(t, "announcement", func() (bool, string) {
+			node, _, inSync := x.LeaderOf(x.Catalog().Topics["t"], 0)
+			return node == lead.id && len(inSync) == 3, fmt.Sprint(node, inSync)
+		})
+	}
+	// The leader stops; another one goes on at once, and it catches up when it is back.
+	lead.stop()
+	began := time.Now()
+	want = append(want, "after")
+	c.append("t", 0, "after")
+	t.Logf("the next acknowledgement came %v after the leader had stopped in order", time.Since(began).Round(time.Millisecond))
+	if err := lead.start(c.peers); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range c.nodes {
+		c.same(x, "t", 0, want)
+	}
+}

@@ -1,0 +1,165 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/rowtrail/rowtrail/log"
+)
+
+// announceEvery is how often a node tells its peers of everything that it leads, whether it changed or not; changes go at once.
+const announceEvery = 2 * time.Second
+
+// aliveFor is how long a node counts as alive after it was heard last.
+const aliveFor = 6 * time.Second
+
+// announcement is what a leader says of its group to all nodes.
+type announcement struct {
+	group  log.GroupID
+	epoch  int32
+	inSync []int32
+}
+
+// leaders knows, from what nodes announce, who leads every group: also those of which this node has no replica.
+type leaders struct {
+	mu    sync.Mutex
+	of    map[log.GroupID]leaderOf
+	own   map[log.GroupID]announcement
+	heard map[int32]time.Time
+	moved chan struct{} // closed at the next change
+}
+
+type leaderOf struct {
+	node int32
+	announcement
+}
+
+func newLeaders() *leaders {
+	return &leaders{of: map[log.GroupID]leaderOf{}, own: map[log.GroupID]announcement{}, heard: map[int32]time.Time{}, moved: make(chan struct{})}
+}
+
+// lead notes what this node leads, or that it leads a group no more. It reports whether the others are to be told.
+func (l *leaders) lead(node int32, a announcement, leads bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !leads {
+		delete(l.own, a.group)
+		return false
+	}
+	l.own[a.group] = a
+	l.take(node, a)
+	return true
+}
+
+// take believes a higher epoch, and what the leader of the same epoch says later.
+func (l *leaders) take(node int32, a announcement) {
+	if have, ok := l.of[a.group]; ok && (have.epoch > a.epoch || have.epoch == a.epoch && have.node != node) {
+		return
+	}
+	l.of[a.group] = leaderOf{node, a}
+	close(l.moved)
+	l.moved = make(chan struct{})
+}
+
+// hear takes a peer's announcements.
+func (l *leaders) hear(node int32, now time.Time, as []announcement) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard[node] = now
+	for _, a := range as {
+		l.take(node, a)
+	}
+}
+
+// get is the leader that was announced of a group; node -1: none was.
+func (l *leaders) get(group log.GroupID) (node, epoch int32, inSync []int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x, ok := l.of[group]
+	if !ok {
+		return -1, -1, nil
+	}
+	return x.node, x.epoch, x.inSync
+}
+
+// alive reports that a node was heard of lately.
+func (l *leaders) alive(node int32, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, ok := l.heard[node]
+	return ok && now.Sub(at) < aliveFor
+}
+
+// gone forgets that a node was alive.
+func (l *leaders) gone(node int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.heard, node)
+}
+
+// forget drops groups that do not exist any more.
+func (l *leaders) forget(exists func(log.GroupID) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for g := range l.of {
+		if !exists(g) {
+			delete(l.of, g)
+			delete(l.own, g)
+		}
+	}
+}
+
+// everything is all that this node leads.
+func (l *leaders) everything() []announcement {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]announcement, 0, len(l.own))
+	for _, a := range l.own {
+		out = append(out, a)
+	}
+	return out
+}
+
+// changed returns a channel that is closed at the next change.
+func (l *leaders) changed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.moved
+}
+
+const wireLeaders byte = 'l' // count, then group, epoch, in-sync nodes of each
+
+// encodeLeaders is a frame of announcements; one without any says that the node is alive.
+func encodeLeaders(as []announcement) []byte {
+	b := []byte{wireVersion, wireLeaders}
+	b = binary.AppendUvarint(b, uint64(len(as)))
+	for _, a := range as {
+		b = binary.AppendUvarint(b, uint64(a.group))
+		b = binary.AppendUvarint(b, uint64(uint32(a.epoch)))
+		b = binary.AppendUvarint(b, uint64(len(a.inSync)))
+		for _, n := range a.inSync {
+			b = binary.AppendUvarint(b, uint64(uint32(n)))
+		}
+	}
+	return b
+}
+
+// isLeaders tells such a frame from Raft's messages.
+func isLeaders(b []byte) bool { return len(b) > 1 && b[0] == wireVersion && b[1] == wireLeaders }
+
+func decodeLeaders(b []byte) ([]announcement, error) {
+	r := wireReader{b: b[2:]}
+	var out []announcement
+	for range min(r.uvarint(), uint64(len(b))) {
+		a := announcement{group: log.GroupID(r.uvarint()), epoch: int32(uint32(r.uvarint()))} //nolint:gosec // an epoch
+		for range min(r.uvarint(), maxNodes) {
+			a.inSync = append(a.inSync, int32(uint32(r.uvarint()))) //nolint:gosec // a node id
+		}
+		if r.bad {
+			return nil, errWire
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}

@@ -1,0 +1,225 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/rowtrail/rowtrail/cluster/peer"
+	"github.com/rowtrail/rowtrail/log"
+)
+
+// network is a node's end of what nodes say to each other: Raft's messages, announcements, raftSnapshots and calls.
+type network struct {
+	n         *Node
+	net       *peer.Network
+	transfers *transfers
+
+	mu    sync.Mutex
+	kafka func(net.Conn) // nil: there is no broker yet
+}
+
+func newNetwork(n *Node) *network {
+	x := &network{n: n}
+	x.transfers = &transfers{
+		partition: n.partitionOf, logger: n.opts.Logger, rate: n.opts.TransferRate, ctx: n.ctx, slots: make(chan struct{}, maxTransfers),
+		report:  func(g log.GroupID, to uint64, ok bool) { n.sched.reportSnapshot(g, to, ok) },
+		install: func(g log.GroupID, m *raftMessage, in log.Installation) bool { return n.sched.install(g, m, in) },
+	}
+	x.net = peer.New(n.opts.Listener, peer.Options{
+		Self: func() peer.Identity {
+			f := n.id.get()
+			return peer.Identity{Cluster: f.Cluster, Node: f.Node, Disk: f.Disk, Boot: n.id.boot}
+		},
+		Address: x.address, Check: x.check, Receive: x.receive,
+		Serve: map[peer.Kind]func(net.Conn, peer.Identity){
+			peer.Snapshot: x.transfers.receive,
+			peer.Call: func(c net.Conn, from peer.Identity) {
+				if err := peer.Answer(n.ctx, c, from, n.answer); err != nil {
+					n.opts.Logger.Debug("calls of a peer ended", "node", from.Node, "error", err)
+				}
+			},
+			peer.Kafka: x.serveKafka,
+		},
+		Lost: func(node int32) {
+			if x.ready() {
+				n.sched.unreachable(node)
+			}
+		},
+		Gone: func(node int32) {
+			n.leaders.gone(node)
+			if x.ready() {
+				n.sched.gone(node)
+			}
+		},
+		ServerTLS: n.opts.ServerTLS, ClientTLS: n.opts.ClientTLS, Logger: n.opts.Logger,
+	})
+	x.transfers.open = x.net.Open
+	return x
+}
+
+// ready reports that groups can be told of what comes in.
+func (x *network) ready() bool { return x.n.controllerOf() != nil }
+
+func (x *network) close() {
+	_ = x.net.Close()
+	x.transfers.wg.Wait()
+}
+
+// address is where a node listens: as the catalogue says, or, before there is one, as the configuration does.
+func (x *network) address(node int32) string {
+	if x.ready() {
+		for _, i := range x.n.Catalog().Nodes {
+			if i.ID == node && i.Address != "" {
+				return i.Address
+			}
+		}
+	}
+	for _, p := range x.n.opts.Peers {
+		if p.ID == node {
+			return p.Address
+		}
+	}
+	return ""
+}
+
+// check turns away who does not belong here.
+func (x *network) check(h peer.Hello) error {
+	me := x.n.id.get()
+	switch {
+	case h.Node == me.Node:
+		return fmt.Errorf("this is node %d, too; give each node an id of its own (node.id)", h.Node)
+	case h.Cluster != "" && me.Cluster != "" && h.Cluster != me.Cluster:
+		return fmt.Errorf("node %d is in cluster %s, this one in cluster %s; correct cluster.peers", h.Node, h.Cluster, me.Cluster)
+	case h.Kind == peer.Call:
+		return nil // a node that joins is not known yet
+	case !x.ready():
+		return fmt.Errorf("node %d is starting", me.Node)
+	}
+	for _, i := range x.n.Catalog().Nodes {
+		if i.ID == h.Node && i.Disk != h.Disk {
+			return fmt.Errorf("node %d has another data directory in this cluster; it was replaced, or two nodes have one id", h.Node)
+		}
+	}
+	return nil
+}
+
+// receive takes a frame of a peer.
+func (x *network) receive(from int32, frame []byte) {
+	now := time.Now()
+	if isLeaders(frame) {
+		as, err := decodeLeaders(frame)
+		if err != nil {
+			x.n.opts.Logger.Warn("announcements of a peer are not readable", "node", from, "error", err)
+			return
+		}
+		x.n.leaders.hear(from, now, as)
+		return
+	}
+	var ms []Envelope
+	err := decodeFrame(frame, from, x.n.opts.NodeID, func(e Envelope) { ms = append(ms, e) })
+	if err != nil {
+		x.n.opts.Logger.Warn("messages of a peer are not readable", "node", from, "error", err)
+		return
+	}
+	x.n.sched.receive(ms)
+}
+
+// Send implements Transport.
+func (x *network) Send(node int32, ms []Envelope) {
+	lost := false
+	err := frames(ms, func(control bool, frame []byte) {
+		kind := peer.Append
+		if control {
+			kind = peer.Control
+		}
+		lost = !x.net.Send(node, kind, frame) || lost
+	})
+	if err != nil {
+		x.n.opts.Logger.Error("messages to a peer were not encoded", "node", node, "error", err)
+	}
+	if lost {
+		x.n.sched.unreachable(node)
+	}
+}
+
+// broadcast tells every other node.
+func (x *network) broadcast(as []announcement) {
+	for _, i := range x.n.Catalog().Nodes {
+		if i.ID != x.n.opts.NodeID {
+			x.net.Send(i.ID, peer.Control, encodeLeaders(as))
+		}
+	}
+}
+
+// ServeKafka has connections of the Kafka protocol that other nodes open served, as those of an internal principal.
+func (n *Node) ServeKafka(serve func(net.Conn)) {
+	if n.net != nil {
+		n.net.mu.Lock()
+		n.net.kafka = serve
+		n.net.mu.Unlock()
+	}
+}
+
+func (x *network) serveKafka(c net.Conn, _ peer.Identity) {
+	x.mu.Lock()
+	serve := x.kafka
+	x.mu.Unlock()
+	if serve == nil {
+		_ = c.Close()
+		return
+	}
+	serve(c)
+}
+
+// DialKafka opens a connection of the Kafka protocol to another node's broker, as an internal principal.
+func (n *Node) DialKafka(ctx context.Context, node int32) (net.Conn, error) {
+	if n.net == nil {
+		return nil, fmt.Errorf("connect to node %d: %w", node, ErrUnknownNode)
+	}
+	return n.net.net.Open(ctx, node, peer.Kafka)
+}
+
+// notify is told by workers of what changes in a group.
+func (n *Node) notify(g *group, l Leadership) {
+	a := announcement{group: g.id, epoch: l.Epoch, inSync: l.InSync}
+	if n.leaders.lead(n.opts.NodeID, a, l.Self) && n.net != nil && n.net.ready() {
+		n.net.broadcast([]announcement{a})
+	}
+}
+
+// announceLoop tells the others of all that this node leads, now and then, so that one that missed something learns of it.
+func (n *Node) announceLoop(ctx context.Context) {
+	t := time.NewTicker(announceEvery)
+	defer t.Stop()
+	for {
+		n.net.broadcast(n.leaders.everything())
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Alive reports whether a node was heard of lately.
+func (n *Node) Alive(node int32) bool {
+	return node == n.opts.NodeID || n.leaders.alive(node, time.Now())
+}
+
+// LeaderOf is who leads a partition, as far as this node knows: from its own replica, or from what the leader has announced. leader is -1 while
+// none is known.
+func (n *Node) LeaderOf(t *Topic, partition int32) (leader, epoch int32, inSync []int32) {
+	leader, epoch, inSync = n.leaders.get(t.Partitions[partition].Group)
+	if r, err := n.Replica(t.Name, partition); err == nil {
+		if node, e, _ := r.Leader(); node >= 0 && e > epoch {
+			return node, e, nil
+		}
+	}
+	return leader, epoch, inSync
+}
+
+// LeadersChanged returns a channel that is closed when another leader is announced next.
+func (n *Node) LeadersChanged() <-chan struct{} { return n.leaders.changed() }
