@@ -93,6 +93,22 @@ func members(cs *raftpb.ConfState) []uint64 {
 	return out
 }
 
+// withLearner is a configuration with id in it. Raft takes a raftSnapshot only from a configuration that names the receiver, and one at the
+// horizon may be older than the receiver's membership; the change that makes it a member follows in the log.
+func withLearner(cs *raftpb.ConfState, id uint64) *raftpb.ConfState {
+	if slices.Contains(members(cs), id) {
+		return cs
+	}
+	cs = proto.Clone(cs).(*raftpb.ConfState)
+	cs.Learners = append(cs.Learners, id)
+	return cs
+}
+
+// sameConfiguration compares what a change led to with what it says, for a member that may be in its configuration ahead of the log.
+func sameConfiguration(got, want *raftpb.ConfState, self uint64) error {
+	return got.Equivalent(withLearner(want, self))
+}
+
 func isJoint(cs *raftpb.ConfState) bool { return len(cs.GetVotersOutgoing()) > 0 }
 
 // onlyVoter reports that id is alone in a configuration.

@@ -217,6 +217,8 @@ func (t *transfers) take(c net.Conn, from peer.Identity) error {
 		}
 		t.received.Add(int64(len(chunk)))
 	}
+	meta := m.GetSnapshot().GetMetadata()
+	meta.ConfState = withLearner(meta.GetConfState(), m.GetTo())
 	if !t.install(h.Group, m, in) {
 		return errors.New("the replica is gone")
 	}

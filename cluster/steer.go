@@ -138,7 +138,11 @@ func (g *group) changed(e *raftpb.Entry) error {
 		return fmt.Errorf("entry %d: %w", e.GetIndex(), err)
 	}
 	cs := g.rn.ApplyConfChange(cc)
-	if err := cs.Equivalent(want); err != nil {
+	err = cs.Equivalent(want)
+	if err != nil && slices.Contains(g.conf.GetLearners(), g.self) {
+		err = sameConfiguration(cs, want, g.self)
+	}
+	if err != nil {
 		return fmt.Errorf("entry %d leads to other members than it says: %w: %w", e.GetIndex(), err, log.ErrCorrupt)
 	}
 	g.setConfiguration(cs)
