@@ -423,7 +423,7 @@ func besideReadersAndWriters(t *testing.T, configs ...Config) {
 			defer tick.Stop()
 			for i := 0; ; i++ {
 				p.SetConfig(configs[i%len(configs)])
-				p.Retain(time.Now())
+				retain(t, s, p, time.Now())
 				select {
 				case <-stop:
 					return
