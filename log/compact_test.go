@@ -423,7 +423,6 @@ func besideReadersAndWriters(t *testing.T, configs ...Config) {
 			defer tick.Stop()
 			for i := 0; ; i++ {
 				p.SetConfig(configs[i%len(configs)])
-				retain(t, s, p, time.Now())
 				select {
 				case <-stop:
 					return
@@ -437,6 +436,7 @@ func besideReadersAndWriters(t *testing.T, configs ...Config) {
 	values := map[int64]written{}
 	var seq [producers]int32
 	for start := time.Now(); time.Since(start) < run; {
+		retain(t, s, p, time.Now()) // by whatever configuration there is now
 		id := rand.Int64N(producers)
 		if len(open[id]) > 0 && rand.IntN(3) == 0 {
 			commit := rand.IntN(3) > 0
