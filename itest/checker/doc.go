@@ -3,11 +3,7 @@
 //
 //	go run ./itest/checker -for 10m -seed N
 //
-// The load: plain idempotent producers; transactional ones that write to several partitions and topics, read in between,
-// and commit, abort or vanish; a group that consumes, transforms and produces in transactions with its offsets; groups and
-// assigned readers of committed records, and one of uncommitted ones; a keyed topic whose state is read again and again
-// while it is compacted. Half of the transactional clients are held to the protocol of Kafka 3.9 (EndTxn up to version
-// 4), the others use transactions v2 where the node offers them.
+// Package load has the clients.
 //
 // The faults: SIGKILL and restart every few seconds; SIGSTOP for longer than the clients' timeouts; and package proxy. What
 // the proxy may do to a request depends on what the protocol can defend against. Before transactions v2 a producer keeps its

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/process"
 )
 
@@ -50,17 +51,17 @@ func (r *rounds) watch(ctx context.Context, node *process.Rowtrail) {
 			r.take(text)
 		}
 		cancel()
-		pause(ctx, sampleEvery)
+		load.Pause(ctx, sampleEvery)
 	}
 }
 
 // await waits for the first round.
 func (r *rounds) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, settle)
+	ctx, cancel := context.WithTimeout(ctx, load.Settle)
 	defer cancel()
 	for r.count() == 0 {
-		if pause(ctx, sampleEvery); ctx.Err() != nil {
-			return fmt.Errorf("no round of compaction on %s: %w", stateTopic, ctx.Err())
+		if load.Pause(ctx, sampleEvery); ctx.Err() != nil {
+			return fmt.Errorf("no round of compaction on %s: %w", load.StateTopic, ctx.Err())
 		}
 	}
 	return nil

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-
 	"github.com/rowtrail/rowtrail/itest/checker/history"
+	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/checker/proxy"
 	"github.com/rowtrail/rowtrail/itest/process"
 )
@@ -58,8 +57,7 @@ func (r *Result) String() string {
 
 const (
 	progressEvery = 10 * time.Second
-	windDown      = 3 * time.Minute       // clients may take so long to end after the load's end
-	meanPause     = 25 * time.Millisecond // of a client between operations
+	windDown      = 3 * time.Minute // clients may take so long to end after the load's end
 )
 
 // Run executes a plan.
@@ -89,11 +87,13 @@ func run(ctx context.Context, plan Plan, dir string) (*Result, error) {
 	if err := node.WaitReady(ctx); err != nil {
 		return nil, err
 	}
-	if err := createTopics(ctx, node); err != nil {
+	direct := only(node.Kafka)
+	topics := load.New(ctx, load.Options{Seeds: []string{node.Kafka}, Dial: direct})
+	if err := topics.CreateTopics(ctx, 1); err != nil {
 		return nil, err
 	}
-	net := newNetwork(plan.Seed)
-	between, err := proxy.Start(node.Kafka, net.plan)
+	net := load.NewRequests(plan.Seed)
+	between, err := proxy.Start(node.Kafka, net.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -101,23 +101,23 @@ func run(ctx context.Context, plan Plan, dir string) (*Result, error) {
 
 	stopping, stop := context.WithTimeout(ctx, plan.Duration)
 	defer stop()
-	l := &load{recorder: newRecorder(), seed: plan.Seed, addr: between.Addr(), stopping: stopping, pace: meanPause}
+	l := load.New(stopping, load.Options{Seed: plan.Seed, Seeds: []string{between.Addr()}, Dial: only(between.Addr()), Pace: load.MeanPause})
 	f := &faults{node: node, rng: rand.New(rand.NewPCG(plan.Seed, 1))}
-	compaction := newRounds(stateTopic)
+	compaction := newRounds(load.StateTopic)
 	watching, unwatch := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { compaction.watch(watching, node) })
 	defer func() { unwatch(); watcher.Wait() }()
-	l.startClients()
+	l.Start()
 	broken := make(chan error, 1)
 	go func() { broken <- f.run(stopping) }()
 	done := make(chan struct{})
-	go func() { l.work.Wait(); close(done) }()
-	err = l.progress(ctx, plan, f, between, broken, done, func() { net.quiet.Store(true) })
+	go func() { l.Wait(); close(done) }()
+	err = progress(ctx, stopping, plan, l, f, between, broken, done, net.Calm)
 	if err == nil {
 		err = compaction.await(ctx)
 	}
-	result := &Result{Kills: f.kills.Load(), Pauses: f.pauses.Load(), Rounds: compaction.count(), Network: between.Counts(), Versions: net.versions()}
+	result := &Result{Kills: f.kills.Load(), Pauses: f.pauses.Load(), Rounds: compaction.count(), Network: between.Counts(), Versions: net.Versions()}
 	if err != nil {
 		return result, fmt.Errorf("%w; last lines of the node:\n%s", err, node.Tail(10))
 	}
@@ -125,49 +125,27 @@ func run(ctx context.Context, plan Plan, dir string) (*Result, error) {
 	if err := f.kill(); err != nil { // what is there is read from disk
 		return result, err
 	}
-	if err := l.final(ctx, node); err != nil {
+	l.To([]string{node.Kafka}, direct)
+	if err := l.Final(ctx); err != nil {
 		return result, err
 	}
-	result.Report, result.Reported = history.Check(&l.h), l.reports
-	if result.Err() != nil {
+	result.Report, result.Reported = l.Check()
+	if err := result.Err(); err != nil {
 		result.Kept = dir
-		if err := keep(dir, &l.h, result); err != nil {
+		if err := l.Keep(dir, result.Violations, err.Error()); err != nil {
 			plan.Logf("itest: checker: keep the operations: %v", err)
 		}
 	}
 	return result, nil
 }
 
-// startClients starts all of them. Transactional ids double as names.
-func (l *load) startClients() {
-	l.sender("sender-0", plainTopic, eventsTopic)
-	l.sender("sender-1", inputTopic, stateTopic)
-	l.sender("sender-2", stateTopic)
-	for _, name := range transactors() {
-		l.transactor(name, isOld(name))
-	}
-	for _, name := range transformers() {
-		l.transformer(name)
-	}
-	l.member("member-0")
-	l.member("old-member-1")
-	l.member("member-2")
-	l.reader("reader-0", false)
-	l.reader("dirty-0", true)
-	l.scanner("scanner-0")
-}
-
-func transactors() []string { return []string{"txn-0", "txn-1", "txn-2", "old-txn-3", "old-txn-4"} }
-
-func transformers() []string { return []string{"transform-0", "old-transform-1"} }
-
 // progress prints a line now and then until the load has ended.
-func (l *load) progress(ctx context.Context, plan Plan, f *faults, p *proxy.Proxy, broken chan error, done chan struct{}, calm func()) error {
+func progress(ctx, stopping context.Context, plan Plan, l *load.Load, f *faults, p *proxy.Proxy, broken chan error, done chan struct{}, calm func()) error {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	limit := time.NewTimer(plan.Duration + windDown)
 	defer limit.Stop()
-	over := l.stopping.Done()
+	over := stopping.Done()
 	for {
 		select {
 		case <-ctx.Done():
@@ -191,41 +169,16 @@ func (l *load) progress(ctx context.Context, plan Plan, f *faults, p *proxy.Prox
 			return fmt.Errorf("clients have not ended %s after the end of the load; seed %d", windDown, plan.Seed)
 		case <-tick.C:
 			n := p.Counts()
-			plan.Logf("itest: checker: %.0f s: %d committed, %d aborted, %d unknown, %d sent, %d read, %d kills, %d pauses, %d requests badly treated",
-				l.now().Seconds(), l.commits.Load(), l.aborts.Load(), l.unknown.Load(), l.sends.Load(), l.reads.Load(),
+			plan.Logf("itest: checker: %s, %d kills, %d pauses, %d requests badly treated", l.Progress(),
 				f.kills.Load(), f.pauses.Load(), n.Copied+n.Cut+n.Delayed+n.Doubled+n.Overtaken)
 		}
 	}
 }
 
-// createTopics makes the topics; the keyed one is compacted as eagerly as it can be.
-func createTopics(ctx context.Context, node *process.Rowtrail) error {
-	cl, err := node.Client()
-	if err != nil {
-		return err
+// only dials one address whatever address a node advertises.
+func only(address string) load.Dial {
+	d := net.Dialer{Timeout: load.DialTimeout}
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return d.DialContext(ctx, network, address)
 	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
-	create := func(config map[string]*string, topics ...string) error {
-		res, err := adm.CreateTopics(ctx, partitions, 1, config, topics...)
-		if err != nil {
-			return fmt.Errorf("create topics: %w", err)
-		}
-		for _, topic := range topics {
-			if err := res[topic].Err; err != nil {
-				return fmt.Errorf("create topic %s: %w: %s", topic, err, res[topic].ErrMessage)
-			}
-		}
-		return nil
-	}
-	if err := create(nil, plainTopic, eventsTopic, inputTopic, outputTopic); err != nil {
-		return err
-	}
-	eager := map[string]*string{}
-	for _, setting := range strings.Fields("cleanup.policy=compact min.cleanable.dirty.ratio=0.01 segment.bytes=65536 segment.ms=500 " +
-		"delete.retention.ms=1000 min.compaction.lag.ms=0 max.compaction.lag.ms=2000") {
-		name, value, _ := strings.Cut(setting, "=")
-		eager[name] = &value
-	}
-	return create(eager, stateTopic)
 }

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"context"
@@ -80,7 +80,7 @@ func (p *positions) take(fetches kgo.Fetches) []history.Read {
 }
 
 // assigned is a consumer of all partitions of topics, from the start or, where proto does not say so, from a recent time.
-func (l *load) assigned(name string, proto history.Session, level kgo.IsolationLevel, topics ...string) (*positions, error) {
+func (l *Load) assigned(name string, proto history.Session, level kgo.IsolationLevel, topics ...string) (*positions, error) {
 	p := &positions{recorder: l.recorder, proto: proto, sessions: map[history.TP]int64{}}
 	from := map[string]map[int32]kgo.Offset{}
 	start := kgo.NewOffset().AtStart()
@@ -99,7 +99,7 @@ func (l *load) assigned(name string, proto history.Session, level kgo.IsolationL
 }
 
 // reader polls all topics for ever.
-func (l *load) reader(name string, uncommitted bool) {
+func (l *Load) reader(name string, uncommitted bool) {
 	var p *positions
 	level := kgo.ReadCommitted()
 	if uncommitted {
@@ -108,7 +108,7 @@ func (l *load) reader(name string, uncommitted bool) {
 	l.every(name, func(ctx context.Context, _ *rand.Rand) {
 		if p == nil {
 			var err error
-			p, err = l.assigned(name, history.Session{Client: name, FromStart: true, Uncommitted: uncommitted}, level, plainTopic, eventsTopic, inputTopic, outputTopic, stateTopic)
+			p, err = l.assigned(name, history.Session{Client: name, FromStart: true, Uncommitted: uncommitted}, level, plainTopic, eventsTopic, inputTopic, outputTopic, StateTopic)
 			if err != nil {
 				l.report("%s: %v", name, err)
 				return
@@ -124,9 +124,9 @@ func (l *load) reader(name string, uncommitted bool) {
 }
 
 // scanner reads the keyed topic from its start again and again, as those do who rebuild a state.
-func (l *load) scanner(name string) {
+func (l *Load) scanner(name string) {
 	l.every(name, func(ctx context.Context, rng *rand.Rand) {
-		p, err := l.assigned(name, history.Session{Client: name, FromStart: rng.IntN(3) > 0}, kgo.ReadCommitted(), stateTopic)
+		p, err := l.assigned(name, history.Session{Client: name, FromStart: rng.IntN(3) > 0}, kgo.ReadCommitted(), StateTopic)
 		if err != nil {
 			l.report("%s: %v", name, err)
 			return
@@ -141,7 +141,7 @@ func (l *load) scanner(name string) {
 				quiet = 0
 			}
 		}
-		pause(l.stopping, time.Duration(500+rng.IntN(1500))*time.Millisecond)
+		Pause(l.stopping, time.Duration(500+rng.IntN(1500))*time.Millisecond)
 	})
 }
 
@@ -157,7 +157,7 @@ func groupOptions(p *positions, group string, topics ...string) []kgo.Opt {
 }
 
 // member reads in a group, commits what it has noted, and leaves now and then.
-func (l *load) member(name string) {
+func (l *Load) member(name string) {
 	var p *positions
 	l.every(name, func(ctx context.Context, rng *rand.Rand) {
 		if p == nil {
@@ -187,7 +187,7 @@ func (l *load) member(name string) {
 }
 
 // transformer consumes, transforms and produces in transactions with the offsets (KIP-447).
-func (l *load) transformer(name string) {
+func (l *Load) transformer(name string) {
 	var s *kgo.GroupTransactSession
 	var p *positions
 	l.every(name, func(ctx context.Context, rng *rand.Rand) {
@@ -254,7 +254,7 @@ func (l *load) transformer(name string) {
 	})
 }
 
-func (l *load) transactSession(name string) (*kgo.GroupTransactSession, *positions, error) {
+func (l *Load) transactSession(name string) (*kgo.GroupTransactSession, *positions, error) {
 	p := &positions{recorder: l.recorder, proto: history.Session{Client: name, Group: transformGroup}, sessions: map[history.TP]int64{}}
 	opts := append(groupOptions(p, transformGroup, inputTopic), l.clientOptions(name, isOld(name))...)
 	s, err := kgo.NewGroupTransactSession(append(opts, kgo.TransactionalID(name), kgo.TransactionTimeout(txnTimeout))...)

@@ -1,29 +1,23 @@
-package main
+package load
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rowtrail/rowtrail/itest/checker/history"
-	"github.com/rowtrail/rowtrail/itest/process"
 )
 
-// settle bounds the wait for open transactions to end, and for final readers to reach the end.
-const settle = 90 * time.Second
+// Settle bounds the wait for open transactions to end, and for final readers to reach the end.
+const Settle = 90 * time.Second
 
-// final waits until no transaction is open, marks the end of every partition with a record, reads everything up to
+// Final waits until no transaction is open, marks the end of every partition with a record, reads everything up to
 // there from the start, and asks for the groups' offsets.
-func (l *load) final(ctx context.Context, node *process.Rowtrail) error {
-	l.addr = node.Kafka
-	ctx, cancel := context.WithTimeout(ctx, 3*settle)
+func (l *Load) Final(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*Settle)
 	defer cancel()
 	for _, id := range append(transactors(), transformers()...) {
 		if err := l.fence(ctx, id); err != nil {
@@ -36,7 +30,7 @@ func (l *load) final(ctx context.Context, node *process.Rowtrail) error {
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	topics := []string{plainTopic, eventsTopic, inputTopic, outputTopic, stateTopic}
+	topics := []string{plainTopic, eventsTopic, inputTopic, outputTopic, StateTopic}
 	if err := l.awaitStable(ctx, adm, topics); err != nil {
 		return err
 	}
@@ -44,7 +38,7 @@ func (l *load) final(ctx context.Context, node *process.Rowtrail) error {
 	for _, topic := range topics {
 		for i := range int32(partitions) {
 			w := history.Write{TP: history.TP{Topic: topic, Partition: i}, Value: l.values.Add(1), Offset: history.NoOffset}
-			if topic == stateTopic {
+			if topic == StateTopic {
 				w.Key = fmt.Sprintf("end-%d", i)
 			}
 			marks.Writes = append(marks.Writes, w)
@@ -77,7 +71,7 @@ func (l *load) final(ctx context.Context, node *process.Rowtrail) error {
 }
 
 // fence ends what a transactional id has left open.
-func (l *load) fence(ctx context.Context, id string) error {
+func (l *Load) fence(ctx context.Context, id string) error {
 	cl, err := l.client(id, false, kgo.TransactionalID(id), kgo.TransactionTimeout(txnTimeout))
 	if err != nil {
 		return err
@@ -90,8 +84,8 @@ func (l *load) fence(ctx context.Context, id string) error {
 }
 
 // awaitStable waits until every partition's last stable offset is its end.
-func (l *load) awaitStable(ctx context.Context, adm *kadm.Client, topics []string) error {
-	deadline := time.Now().Add(settle)
+func (l *Load) awaitStable(ctx context.Context, adm *kadm.Client, topics []string) error {
+	deadline := time.Now().Add(Settle)
 	for {
 		ends, err := adm.ListEndOffsets(ctx, topics...)
 		if err != nil {
@@ -111,10 +105,10 @@ func (l *load) awaitStable(ctx context.Context, adm *kadm.Client, topics []strin
 			return nil
 		}
 		if time.Now().After(deadline) {
-			l.report("a transaction is still open %s after all clients have ended: %s", settle, open)
+			l.report("a transaction is still open %s after all clients have ended: %s", Settle, open)
 			return nil
 		}
-		pause(ctx, 200*time.Millisecond)
+		Pause(ctx, 200*time.Millisecond)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -122,7 +116,7 @@ func (l *load) awaitStable(ctx context.Context, adm *kadm.Client, topics []strin
 }
 
 // readAll reads every partition up to its mark.
-func (l *load) readAll(ctx context.Context, name string, level kgo.IsolationLevel, uncommitted bool, topics []string, marks []history.Write) error {
+func (l *Load) readAll(ctx context.Context, name string, level kgo.IsolationLevel, uncommitted bool, topics []string, marks []history.Write) error {
 	p, err := l.assigned(name, history.Session{Client: name, FromStart: true, Final: true, Uncommitted: uncommitted}, level, topics...)
 	if err != nil {
 		return err
@@ -132,7 +126,7 @@ func (l *load) readAll(ctx context.Context, name string, level kgo.IsolationLeve
 	for _, m := range marks {
 		left[m.TP] = m.Offset
 	}
-	for deadline := time.Now().Add(settle); len(left) > 0; {
+	for deadline := time.Now().Add(Settle); len(left) > 0; {
 		op := history.Op{Client: name, Kind: history.Poll, Begin: l.now()}
 		op.Reads = p.poll(ctx, time.Second)
 		l.add(op)
@@ -150,44 +144,4 @@ func (l *load) readAll(ctx context.Context, name string, level kgo.IsolationLeve
 		}
 	}
 	return nil
-}
-
-// maxKept bounds the operations that a failed run keeps: those of its violations, and the last ones.
-const maxKept = 200_000
-
-func keep(dir string, h *history.History, result *Result) error {
-	f, err := os.Create(filepath.Join(dir, "operations.jsonl"))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	w := bufio.NewWriter(f)
-	enc := json.NewEncoder(w)
-	line := func(i int) error {
-		return enc.Encode(struct {
-			Number int
-			history.Op
-		}{i, h.Ops[i]})
-	}
-	first := max(0, len(h.Ops)-maxKept)
-	written := map[int]bool{}
-	for _, v := range result.Violations {
-		for _, i := range v.Ops {
-			if i < first && !written[i] {
-				written[i] = true
-				if err := line(i); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	for i := first; i < len(h.Ops); i++ {
-		if err := line(i); err != nil {
-			return err
-		}
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "violations.txt"), []byte(result.Err().Error()+"\n"), 0o644)
 }

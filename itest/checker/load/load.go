@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"context"
@@ -22,7 +22,7 @@ const (
 	eventsTopic = "events"
 	inputTopic  = "input"
 	outputTopic = "output"
-	stateTopic  = "state" // compacted
+	StateTopic  = "state" // compacted
 	partitions  = 3
 	stateKeys   = 60
 )
@@ -40,33 +40,88 @@ const (
 	newClientWait = 4 * time.Second
 )
 
-// load is the clients of a run.
-type load struct {
+// Dial connects to a broker by the address that it advertises.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Options are what differs between runs.
+type Options struct {
+	Seed  uint64
+	Seeds []string // addresses of the first brokers
+	Dial  Dial
+	Pace  time.Duration // the mean pause of a client between operations
+}
+
+// DialTimeout bounds a client's connect.
+const DialTimeout = 5 * time.Second
+
+// MeanPause is the usual pace.
+const MeanPause = 25 * time.Millisecond
+
+// Load is the clients of a run.
+type Load struct {
 	*recorder
-	seed     uint64
-	addr     string // where clients connect: the proxy
+	opts     Options
 	stopping context.Context
 	work     sync.WaitGroup
-	pace     time.Duration // the mean pause of a client between operations
 }
+
+// New prepares clients that go on until stopping ends.
+func New(stopping context.Context, opts Options) *Load {
+	return &Load{recorder: newRecorder(), opts: opts, stopping: stopping}
+}
+
+// Check judges what all clients did and saw; reports are what they were told that none may be told.
+func (l *Load) Check() (report *history.Report, reports []string) {
+	return history.Check(&l.h), l.reports
+}
+
+// Wait waits until all clients have ended.
+func (l *Load) Wait() { l.work.Wait() }
+
+// To sends the clients that are made from now on to these brokers.
+func (l *Load) To(seeds []string, dial Dial) { l.opts.Seeds, l.opts.Dial = seeds, dial }
+
+// Start starts all clients. Transactional ids double as names.
+func (l *Load) Start() {
+	l.sender("sender-0", plainTopic, eventsTopic)
+	l.sender("sender-1", inputTopic, StateTopic)
+	l.sender("sender-2", StateTopic)
+	for _, name := range transactors() {
+		l.transactor(name, isOld(name))
+	}
+	for _, name := range transformers() {
+		l.transformer(name)
+	}
+	l.member("member-0")
+	l.member("old-member-1")
+	l.member("member-2")
+	l.reader("reader-0", false)
+	l.reader("dirty-0", true)
+	l.scanner("scanner-0")
+}
+
+func transactors() []string { return []string{"txn-0", "txn-1", "txn-2", "old-txn-3", "old-txn-4"} }
+
+func transformers() []string { return []string{"transform-0", "old-transform-1"} }
 
 // every runs an operation of a client of this name again and again until the load stops. Each client draws from a
 // sequence of its own.
-func (l *load) every(name string, f func(ctx context.Context, rng *rand.Rand)) {
+func (l *Load) every(name string, f func(ctx context.Context, rng *rand.Rand)) {
 	var sum uint64
 	for _, c := range name {
 		sum = sum*131 + uint64(c)
 	}
-	rng := rand.New(rand.NewPCG(l.seed, sum))
+	rng := rand.New(rand.NewPCG(l.opts.Seed, sum))
 	l.work.Go(func() {
 		for l.stopping.Err() == nil {
 			f(context.Background(), rng)
-			pause(l.stopping, time.Duration(rng.Int64N(int64(2*l.pace))))
+			Pause(l.stopping, time.Duration(rng.Int64N(int64(2*l.opts.Pace))))
 		}
 	})
 }
 
-func pause(ctx context.Context, d time.Duration) {
+// Pause waits, or returns early at the end of ctx.
+func Pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -75,18 +130,19 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (l *load) client(name string, old bool, opts ...kgo.Opt) (*kgo.Client, error) {
+// Between draws a time.
+func Between(rng *rand.Rand, low, high time.Duration) time.Duration {
+	return low + time.Duration(rng.Int64N(int64(high-low)))
+}
+
+func (l *Load) client(name string, old bool, opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(l.clientOptions(name, old), opts...)...)
 }
 
-// clientOptions let a client dial the proxy whatever address the node advertises.
-func (l *load) clientOptions(name string, old bool) []kgo.Opt {
-	d := net.Dialer{Timeout: 5 * time.Second}
+func (l *Load) clientOptions(name string, old bool) []kgo.Opt {
 	opts := []kgo.Opt{
-		kgo.SeedBrokers(l.addr), kgo.ClientID(name), kgo.RequestTimeoutOverhead(newClientWait),
-		kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return d.DialContext(ctx, network, l.addr)
-		}),
+		kgo.SeedBrokers(l.opts.Seeds...), kgo.ClientID(name), kgo.RequestTimeoutOverhead(newClientWait),
+		kgo.Dialer(l.opts.Dial),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryBackoffFn(backoff),
 		kgo.RecordDeliveryTimeout(30 * time.Second), kgo.ProducerLinger(0),
 	}
@@ -101,10 +157,10 @@ func backoff(tries int) time.Duration {
 }
 
 // draw makes a write to one of the topics.
-func (l *load) draw(rng *rand.Rand, topics ...string) history.Write {
+func (l *Load) draw(rng *rand.Rand, topics ...string) history.Write {
 	w := history.Write{TP: history.TP{Topic: topics[rng.IntN(len(topics))], Partition: int32(rng.IntN(partitions))},
 		Value: l.values.Add(1), Offset: history.NoOffset}
-	if w.Topic == stateTopic {
+	if w.Topic == StateTopic {
 		key := rng.IntN(stateKeys)
 		w.Key, w.Partition, w.Tombstone = fmt.Sprintf("k%d", key), int32(key%partitions), rng.IntN(8) == 0
 	}
@@ -136,7 +192,7 @@ func produce(ctx context.Context, cl *kgo.Client, writes []history.Write) error 
 }
 
 // sender is an idempotent producer.
-func (l *load) sender(name string, topics ...string) {
+func (l *Load) sender(name string, topics ...string) {
 	var cl *kgo.Client
 	l.every(name, func(ctx context.Context, rng *rand.Rand) {
 		if cl == nil {
@@ -169,15 +225,15 @@ func compression(rng *rand.Rand) kgo.Opt {
 
 // writer is a transactional producer that also reads.
 type writer struct {
-	*load
+	*Load
 	name   string
 	old    bool
 	cl     *kgo.Client
 	reader *positions
 }
 
-func (l *load) transactor(name string, old bool) {
-	w := &writer{load: l, name: name, old: old}
+func (l *Load) transactor(name string, old bool) {
+	w := &writer{Load: l, name: name, old: old}
 	l.every(name, w.transaction)
 }
 
@@ -228,7 +284,7 @@ func (w *writer) transaction(ctx context.Context, rng *rand.Rand) {
 	for range 1 + rng.IntN(3) {
 		var part []history.Write
 		for range 1 + rng.IntN(5) {
-			part = append(part, w.draw(rng, plainTopic, eventsTopic, inputTopic, stateTopic))
+			part = append(part, w.draw(rng, plainTopic, eventsTopic, inputTopic, StateTopic))
 		}
 		failed = produce(ctx, w.cl, part)
 		op.Writes = append(op.Writes, part...)

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"encoding/binary"
@@ -28,11 +28,17 @@ type recorder struct {
 
 func newRecorder() *recorder {
 	return &recorder{start: time.Now(), h: history.History{
-		Sessions: map[int64]history.Session{}, Compacted: map[string]bool{stateTopic: true}, Groups: map[string]map[history.TP]int64{},
+		Sessions: map[int64]history.Session{}, Compacted: map[string]bool{StateTopic: true}, Groups: map[string]map[history.TP]int64{},
 	}}
 }
 
 func (r *recorder) now() time.Duration { return time.Since(r.start) }
+
+// Progress is what has been done so far, in a line.
+func (r *recorder) Progress() string {
+	return fmt.Sprintf("%.0f s: %d committed, %d aborted, %d unknown, %d sent, %d read",
+		r.now().Seconds(), r.commits.Load(), r.aborts.Load(), r.unknown.Load(), r.sends.Load(), r.reads.Load())
+}
 
 // add ends an operation.
 func (r *recorder) add(op history.Op) {
