@@ -18,6 +18,8 @@ type testCluster struct {
 	t     testing.TB
 	nodes []*clusterNode
 	peers []Peer
+	// retention is how often logs are trimmed; 0: as by default.
+	retention time.Duration
 }
 
 type clusterNode struct {
@@ -91,7 +93,7 @@ func (x *clusterNode) start(peers []Peer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	n, err := Start(ctx, Options{
-		NodeID: x.id, Store: store, Logger: clusterLogger(x.id), DataDir: x.dir, Peers: peers, Listener: l, RetentionInterval: 50 * time.Millisecond,
+		NodeID: x.id, Store: store, Logger: clusterLogger(x.id), DataDir: x.dir, Peers: peers, Listener: l, RetentionInterval: x.c.retention,
 		Info: NodeInfo{Address: x.addr, Host: "127.0.0.1", Port: 9000 + x.id, Rack: x.rack}, ReplicaLagTime: 2 * time.Second,
 	})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // Raft's timing in ticks of the node's one ticker, and the bounds of one group.
 const (
 	electionTicks  = 10
-	heartbeatTicks = 2
+	heartbeatTicks = 3
 
 	maxMessageBytes  = 1 << 20
 	maxApplyBytes    = 4 << 20

@@ -60,7 +60,7 @@ func (s *inSync) keep(ids []uint64) {
 // caughtUp reports that a member is where the leader was a moment ago.
 func (s *inSync) caughtUp(id uint64) bool {
 	f := s.followers[id]
-	return f != nil && f.match > 0 && f.seen == s.ticks
+	return f != nil && f.match > 0 && s.ticks-f.seen < trackTicks
 }
 
 // inSync are the voters that are, in the order of their node ids.

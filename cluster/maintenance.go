@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// tickInterval is Raft's clock: elections after 1 to 2 s, heartbeats every 200 ms. Groups with one voter need none.
+// tickInterval is Raft's clock: elections after 1 to 2 s, heartbeats every 300 ms. Groups with one voter need none.
 const tickInterval = 100 * time.Millisecond
 
 // clockLoop is the node's one clock: Raft ticks and retention.

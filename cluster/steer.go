@@ -11,8 +11,8 @@ import (
 	"github.com/rowtrail/rowtrail/log"
 )
 
-// steerTicks is how often a leader looks whether the members are what they should be.
-const steerTicks = 2
+// trackTicks is how often a leader looks where the members are, and whether they are who they should be. An idle group costs little else.
+const trackTicks = 3
 
 // GroupStatus is what a leader, or a follower as far as it can tell, knows of its group.
 type GroupStatus struct {
@@ -38,13 +38,15 @@ func (g *group) tick(out *output) {
 		g.hurry()
 		return
 	}
-	g.sync.ticks++
+	if g.sync.ticks++; g.sync.ticks%trackTicks != 0 {
+		return
+	}
 	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) { g.sync.see(id, pr.Match) })
 	g.sync.last = g.appended
 	g.share()
 	g.publish()
 	g.answerSettled(out)
-	if g.serving && g.sync.ticks%steerTicks == 0 {
+	if g.serving {
 		g.steer()
 	}
 }
