@@ -16,6 +16,9 @@ type Source interface {
 	Marks() log.Marks
 	// Whole is the offset below which records may have been taken out of the log. It never goes back.
 	Whole() int64
+	// Installed is where the log came as a whole from another replica when that was last; 0: it never did. Records before it may have been
+	// deleted, and their deletes compacted away, so what was folded of the log before does not lead there.
+	Installed() int64
 	Read(offset int64, maxBytes int, minOne bool, iso log.Isolation) (log.ReadResult, error)
 }
 

@@ -42,7 +42,7 @@ type partition struct {
 func newPartition(topic uint32, number int32, src Source, st state) *partition {
 	p := &partition{topic: topic, number: number, src: src, state: st, verified: st == state{}, reader: record.NewReader(maxBatchUnpacked)}
 	if p.verified {
-		p.state.log = uint64(src.ID())
+		p.state.log, p.state.installed = uint64(src.ID()), src.Installed()
 	}
 	return p
 }
@@ -74,6 +74,9 @@ func (p *partition) step(db *badger.DB, target int64) (done bool, err error) {
 	defer p.mu.Unlock()
 	if p.dropped {
 		return false, errDropped
+	}
+	if p.src.Installed() != p.state.installed {
+		return false, errOtherLog
 	}
 	if err := p.verify(); err != nil {
 		return false, err

@@ -18,7 +18,7 @@ const (
 )
 
 const (
-	formatVersion = 4
+	formatVersion = 5
 	offsetLen     = 8
 	prefixLen     = 1 + 4 + 4
 	hashedKey     = 0xffff // in place of a key's length
@@ -144,6 +144,8 @@ func parseEntry(b []byte) (e entry, err error) {
 type state struct {
 	next int64
 	log  uint64 // the source's ID
+	// installed is the source's Installed when the fold began.
+	installed int64
 	// The last folded batch. Compaction makes a new checksum, and may take the whole batch.
 	base, last int64
 	epoch      int32
@@ -160,7 +162,7 @@ type state struct {
 const (
 	unknownCommit = math.MaxUint64
 	unknownTime   = math.MaxInt64
-	stateLen      = 8*7 + 4*2
+	stateLen      = 8*8 + 4*2
 )
 
 // lacks notes that records below an offset are missing.
@@ -201,7 +203,7 @@ func (s *state) covers(at *At, start int64) bool {
 func (s state) encode() []byte {
 	be := binary.BigEndian
 	b := make([]byte, 0, stateLen)
-	for _, n := range []uint64{uint64(s.next), s.log, uint64(s.base), uint64(s.last), uint64(s.whole), s.wholeCommit, uint64(s.wholeTime)} {
+	for _, n := range []uint64{uint64(s.next), s.log, uint64(s.base), uint64(s.last), uint64(s.whole), s.wholeCommit, uint64(s.wholeTime), uint64(s.installed)} {
 		b = be.AppendUint64(b, n)
 	}
 	return be.AppendUint32(be.AppendUint32(b, uint32(s.epoch)), s.crc)
@@ -215,7 +217,7 @@ func parseState(b []byte) (state, error) {
 	n := func(i int) uint64 { return be.Uint64(b[8*i:]) }
 	return state{
 		next: int64(n(0)), log: n(1), base: int64(n(2)), last: int64(n(3)), whole: int64(n(4)), wholeCommit: n(5), wholeTime: int64(n(6)),
-		epoch: int32(be.Uint32(b[56:])), crc: be.Uint32(b[60:]),
+		installed: int64(n(7)), epoch: int32(be.Uint32(b[64:])), crc: be.Uint32(b[68:]),
 	}, nil
 }
 

@@ -14,13 +14,14 @@ import (
 
 // memSource is a partition log in memory, made of real record batches.
 type memSource struct {
-	id      log.GroupID
-	mu      sync.Mutex
-	whole   int64
-	batches [][]byte // stamped, in offset order
-	aborted []log.AbortedTxn
-	open    map[int64]int64 // producer -> first offset of its open transaction
-	marks   log.Marks
+	id        log.GroupID
+	mu        sync.Mutex
+	whole     int64
+	installed int64
+	batches   [][]byte // stamped, in offset order
+	aborted   []log.AbortedTxn
+	open      map[int64]int64 // producer -> first offset of its open transaction
+	marks     log.Marks
 }
 
 func newMemSource() *memSource { return &memSource{id: 7, open: map[int64]int64{}} }
@@ -31,6 +32,12 @@ func (s *memSource) Whole() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(s.whole, s.marks.LogStart)
+}
+
+func (s *memSource) Installed() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.installed
 }
 
 func (s *memSource) Marks() log.Marks {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rowtrail/rowtrail/snapshot"
@@ -30,8 +31,8 @@ func (d *Daemon) startViews() error {
 
 // followedTopic is what the views have been given of a topic.
 type followedTopic struct {
-	id         [16]byte
-	partitions int
+	id    [16]byte
+	parts []snapshot.Source
 }
 
 // followCatalog keeps the views in step with the topics. A new topic is in the catalogue a moment before its partitions are
@@ -60,12 +61,11 @@ func (d *Daemon) follow(followed map[string]followedTopic) (complete bool) {
 	complete = true
 	catalog := d.node.Catalog()
 	for name, topic := range catalog.Topics {
-		now := followedTopic{topic.ID, len(topic.Partitions)}
 		before, known := followed[name]
-		if topic.Internal || before == now {
+		if topic.Internal {
 			continue
 		}
-		if known && before.id != now.id { // deleted and made anew since
+		if known && before.id != topic.ID { // deleted and made anew since
 			d.views.Forget(name)
 			delete(followed, name)
 		}
@@ -79,9 +79,10 @@ func (d *Daemon) follow(followed map[string]followedTopic) (complete bool) {
 			}
 			parts = append(parts, replica.Log())
 		}
-		if len(parts) == len(topic.Partitions) {
+		// A replica that moved here, or was replaced, is another log.
+		if len(parts) == len(topic.Partitions) && !slices.Equal(parts, followed[name].parts) {
 			d.views.Follow(name, parts)
-			followed[name] = now
+			followed[name] = followedTopic{topic.ID, parts}
 		}
 	}
 	for name := range followed {
