@@ -383,6 +383,7 @@ func (g *group) apply(m *raftpb.Message, out *output) {
 	// Invariant 1: an entry of the own term is applied only now, so everything before it is settled.
 	if g.isLeader && !g.serving && last.GetTerm() == g.term {
 		g.serving = true
+		g.refresh() // nobody is out of sync before the lag has passed
 		g.lead.Store(&leadership{node: g.node, epoch: int32(g.term), self: true})
 		g.publish()
 		select {
@@ -418,7 +419,7 @@ func (g *group) retain(now time.Time) {
 	}
 	g.trimming = true
 	g.worker.s.inflight.Add(1)
-	p := &proposal{payload: log.TrimPayload(start), trim: true, acks: -1, term: g.term, done: func(int64, error) { g.trimming = false }}
+	p := &proposal{payload: log.TrimPayload(start), trim: true, acks: -1, epoch: anyEpoch, term: g.term, done: func(int64, error) { g.trimming = false }}
 	g.batch = append(g.batch, p)
 	g.worker.touch(g)
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +45,10 @@ func (l *leaders) lead(node int32, a announcement, leads bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !leads {
-		delete(l.own, a.group)
+		if _, led := l.own[a.group]; led {
+			delete(l.own, a.group)
+			l.wake()
+		}
 		return false
 	}
 	l.own[a.group] = a
@@ -57,9 +61,25 @@ func (l *leaders) take(node int32, a announcement) {
 	if have, ok := l.of[a.group]; ok && (have.epoch > a.epoch || have.epoch == a.epoch && have.node != node) {
 		return
 	}
+	if have, ok := l.of[a.group]; ok && have.epoch == a.epoch && slices.Equal(have.inSync, a.inSync) {
+		return
+	}
 	l.of[a.group] = leaderOf{node, a}
+	l.wake()
+}
+
+func (l *leaders) wake() {
 	close(l.moved)
 	l.moved = make(chan struct{})
+}
+
+// follow notes the leader that this node's own replica follows, which has perhaps not announced itself yet.
+func (l *leaders) follow(node int32, a announcement) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if have, ok := l.of[a.group]; !ok || have.epoch < a.epoch {
+		l.take(node, a)
+	}
 }
 
 // hear takes a peer's announcements.

@@ -185,6 +185,9 @@ func (n *Node) DialKafka(ctx context.Context, node int32) (net.Conn, error) {
 // notify is told by workers of what changes in a group.
 func (n *Node) notify(g *group, l Leadership) {
 	a := announcement{group: g.id, epoch: l.Epoch, inSync: l.InSync}
+	if l.Leader >= 0 && l.Leader != n.opts.NodeID {
+		n.leaders.follow(l.Leader, a)
+	}
 	if n.leaders.lead(n.opts.NodeID, a, l.Self) && n.net != nil && n.net.ready() {
 		n.net.broadcast([]announcement{a})
 	}
@@ -210,13 +213,18 @@ func (n *Node) Alive(node int32) bool {
 }
 
 // LeaderOf is who leads a partition, as far as this node knows: from its own replica, or from what the leader has announced. leader is -1 while
-// none is known.
+// none is known. What it says of a group never goes back to a lower epoch, and an epoch has one leader. inSync is nil until the leader has said so.
 func (n *Node) LeaderOf(t *Topic, partition int32) (leader, epoch int32, inSync []int32) {
 	leader, epoch, inSync = n.leaders.get(t.Partitions[partition].Group)
-	if r, err := n.Replica(t.Name, partition); err == nil {
-		if node, e, _ := r.Leader(); node >= 0 && e > epoch {
-			return node, e, nil
-		}
+	if leader != n.opts.NodeID {
+		return leader, epoch, inSync
+	}
+	r, err := n.Replica(t.Name, partition)
+	if err != nil {
+		return -1, epoch, inSync
+	}
+	if _, at, self := r.Leader(); !self || at != epoch {
+		return -1, epoch, inSync // it has ended, and who is next is not known
 	}
 	return leader, epoch, inSync
 }

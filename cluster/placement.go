@@ -173,3 +173,19 @@ func place(sites []site, l load, first log.GroupID, count int32, rf int) []Place
 	}
 	return out
 }
+
+// DefaultReplicationFactor is how many replicas a topic gets now where nobody says anything.
+func (n *Node) DefaultReplicationFactor() int16 {
+	return int16(max(1, min(defaultReplicationFactor, n.Sites()))) //nolint:gosec // a few
+}
+
+// Sites is how many nodes replicas may be placed on.
+func (n *Node) Sites() int {
+	sites := 0
+	for _, x := range n.Catalog().Nodes {
+		if !x.Drain {
+			sites++
+		}
+	}
+	return sites
+}

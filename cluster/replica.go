@@ -66,7 +66,13 @@ type AppendResult struct {
 // done before Append returns, so the caller must not hold a lock that done takes. What a batch must be, its size, its
 // producer's sequence and room on the disk are checked by the log as it is staged.
 func (r *Replica) Append(ctx context.Context, batch []byte, acks int16, done func(AppendResult)) {
-	r.sched.append(ctx, r.group, batch, acks, func(base int64, err error) {
+	r.AppendIn(ctx, anyEpoch, batch, acks, done)
+}
+
+// AppendIn is Append by a caller whose batch rests on what it read in a leader epoch: in any other one nothing is appended (log.ErrNotLeader), also
+// where this node leads again.
+func (r *Replica) AppendIn(ctx context.Context, epoch int32, batch []byte, acks int16, done func(AppendResult)) {
+	r.sched.appendIn(ctx, r.group, epoch, batch, acks, func(base int64, err error) {
 		done(AppendResult{BaseOffset: base, LogStart: r.part.Marks().LogStart, Err: err})
 	})
 }

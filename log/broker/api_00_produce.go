@@ -116,11 +116,6 @@ func (b *Broker) append(ctx context.Context, p *production, r *request, t *clust
 		p.refuse(sp, err)
 		return
 	}
-	if replicas := t.Partitions[sp.Partition].Nodes(); req.Acks == -1 && len(inSync(replicas)) < settings.MinISR(len(replicas)) {
-		// Invariant 1: fewer disks than promised must not be acknowledged as all.
-		p.refuse(sp, refuse(kerr.NotEnoughReplicas, "topic "+t.Name+" has fewer replicas in sync than its min.insync.replicas"))
-		return
-	}
 	batch, h, err := b.check(batch, req.Version, settings, now, r.internal, sp)
 	var guard *txn.Guard
 	if err == nil && h.Transactional() {

@@ -55,13 +55,8 @@ func (b *Broker) handleMetadata(_ context.Context, r *request) (kmsg.Response, e
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	clusterID := b.node.ClusterID()
 	resp.ClusterID = &clusterID
-	resp.ControllerID, resp.ThrottleMillis = b.node.ID(), r.throttle
-	me := kmsg.NewMetadataResponseBroker()
-	me.NodeID, me.Host, me.Port = b.node.ID(), b.opts.AdvertisedHost, b.opts.AdvertisedPort
-	if b.opts.Rack != "" {
-		me.Rack = &b.opts.Rack
-	}
-	resp.Brokers = append(resp.Brokers, me)
+	resp.ControllerID, resp.ThrottleMillis = b.controllerID(), r.throttle
+	defer b.nameBrokers(resp)
 	resp.AuthorizedOperations = authorized(req.IncludeClusterAuthorizedOperations, clusterOperations)
 
 	if req.Topics == nil || req.Version == 0 && len(req.Topics) == 0 {
@@ -109,6 +104,21 @@ func (b *Broker) handleMetadata(_ context.Context, r *request) (kmsg.Response, e
 	return resp, nil
 }
 
+// nameBrokers comes last, so that no leader is missing.
+func (b *Broker) nameBrokers(resp *kmsg.MetadataResponse) {
+	named := map[int32]bool{resp.ControllerID: true}
+	for i := range resp.Topics {
+		for j := range resp.Topics[i].Partitions {
+			named[resp.Topics[i].Partitions[j].Leader] = true
+		}
+	}
+	for _, e := range b.endpoints(named) {
+		mb := kmsg.NewMetadataResponseBroker()
+		mb.NodeID, mb.Host, mb.Port, mb.Rack = e.node, e.host, e.port, e.rack
+		resp.Brokers = append(resp.Brokers, mb)
+	}
+}
+
 // autoCreate makes a topic with the defaults, or finds the one that someone else has just made.
 func (b *Broker) autoCreate(ctx context.Context, name string) (*cluster.Topic, error) {
 	if isInternalName(name) {
@@ -135,9 +145,8 @@ func (b *Broker) metadataTopic(t *cluster.Topic, operations bool) kmsg.MetadataR
 		mp := &mt.Partitions[i]
 		mp.Default()
 		mp.Partition = int32(i)
-		mp.Replicas = t.Partitions[i].Nodes()
-		mp.ISR = inSync(mp.Replicas)
-		mp.Leader, mp.LeaderEpoch = b.leaderOf(t, int32(i))
+		d := b.describe(t, int32(i))
+		mp.Replicas, mp.ISR, mp.OfflineReplicas, mp.Leader, mp.LeaderEpoch = d.replicas, d.isr, d.offline, d.leader, d.epoch
 		mp.ErrorCode = leaderError(mp.Leader)
 	}
 	return mt

@@ -5,6 +5,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/log/broker/group"
+	"github.com/rowtrail/rowtrail/log/broker/txn"
 )
 
 // Coordinator types of FindCoordinator.
@@ -24,9 +27,9 @@ func (b *Broker) handleFindCoordinator(_ context.Context, r *request) (kmsg.Resp
 	for _, key := range keys {
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
 		c.Key = key
-		err := b.findCoordinator(req.CoordinatorType, key)
+		e, err := b.findCoordinator(req.CoordinatorType, key)
 		if err == nil {
-			c.NodeID, c.Host, c.Port = b.node.ID(), b.opts.AdvertisedHost, b.opts.AdvertisedPort
+			c.NodeID, c.Host, c.Port = e.node, e.host, e.port
 		} else {
 			c.NodeID, c.Port = -1, -1
 			c.ErrorCode, c.ErrorMessage = errorCode(err), errorMessage(err)
@@ -41,23 +44,35 @@ func (b *Broker) handleFindCoordinator(_ context.Context, r *request) (kmsg.Resp
 	return resp, nil
 }
 
-// findCoordinator checks that this node coordinates a key. While it loads it is named already: requests are then
-// told to wait, and clients know the way.
-func (b *Broker) findCoordinator(kind int8, key string) error {
-	var code int16
-	switch kind {
-	case coordinatorGroup:
-		code = b.groups.Serving(key)
-	case coordinatorTxn:
-		if key == "" {
-			return refuse(kerr.InvalidRequest, "a transactional id cannot be empty")
-		}
-		code = b.txns.Serving(key)
+// findCoordinator finds the leader of the partition that keeps a key. While it loads it is named already: requests are then told to
+// wait, and clients know the way.
+func (b *Broker) findCoordinator(kind int8, key string) (endpoint, error) {
+	var topic string
+	var partition int32
+	var serving func(string) int16
+	switch {
+	case kind == coordinatorGroup:
+		topic, partition, serving = group.Topic, b.groups.PartitionFor(key), b.groups.Serving
+	case kind != coordinatorTxn:
+		return endpoint{}, refuse(kerr.InvalidRequest, "coordinator type is neither group (0) nor transaction (1)")
+	case key == "":
+		return endpoint{}, refuse(kerr.InvalidRequest, "a transactional id cannot be empty")
 	default:
-		return refuse(kerr.InvalidRequest, "coordinator type is neither group (0) nor transaction (1)")
+		topic, partition, serving = txn.Topic, b.txns.PartitionFor(key), b.txns.Serving
 	}
-	if code == 0 || code == kerr.CoordinatorLoadInProgress.Code {
-		return nil
+	t := b.node.Catalog().Topics[topic]
+	if t == nil || partition < 0 {
+		return endpoint{}, kerr.CoordinatorNotAvailable
 	}
-	return kerr.CoordinatorNotAvailable
+	leader, _ := b.leaderOf(t, partition)
+	if leader == b.node.ID() {
+		if code := serving(key); code != 0 && code != kerr.CoordinatorLoadInProgress.Code && code != kerr.NotCoordinator.Code {
+			return endpoint{}, kerr.CoordinatorNotAvailable
+		}
+	}
+	e, ok := b.endpoint(leader)
+	if !ok {
+		return e, kerr.CoordinatorNotAvailable
+	}
+	return e, nil
 }

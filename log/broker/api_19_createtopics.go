@@ -3,6 +3,10 @@ package broker
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -57,6 +61,13 @@ func (b *Broker) createTopic(ctx context.Context, rt *kmsg.CreateTopicsRequestTo
 	if partitions < 0 {
 		partitions = b.opts.DefaultPartitions
 	}
+	replicas := spec.ReplicationFactor
+	switch {
+	case len(spec.Assignment) > 0:
+		partitions, replicas = int32(len(spec.Assignment)), int16(len(spec.Assignment[0])) //nolint:gosec // bounded by maxMutations
+	case replicas < 0:
+		replicas = b.node.DefaultReplicationFactor()
+	}
 	if validateOnly {
 		if err := b.node.CheckTopic(spec); err != nil {
 			return err
@@ -66,9 +77,11 @@ func (b *Broker) createTopic(ctx context.Context, rt *kmsg.CreateTopicsRequestTo
 		if err != nil {
 			return err
 		}
+		b.awaitLeaders(ctx, t)
 		st.TopicID, partitions = t.ID, int32(len(t.Partitions))
+		replicas = int16(len(t.Partitions[0].Members)) //nolint:gosec // at most one on each node
 	}
-	st.NumPartitions, st.ReplicationFactor = partitions, replicationFactor
+	st.NumPartitions, st.ReplicationFactor = partitions, replicas
 	if st.Configs = defaults; len(spec.Config) > 0 {
 		st.Configs = b.createdConfigs(spec.Config)
 	}
@@ -93,12 +106,34 @@ func (b *Broker) createdConfigs(set map[string]string) []kmsg.CreateTopicsRespon
 	return out
 }
 
-// replicationFactor is what a cluster of one node can give.
-const replicationFactor = 1
+// leadersTimeout bounds the wait for the leaders of a topic that is there already.
+const leadersTimeout = 3 * time.Second
 
-// topicSpec checks what a client asks for. Of replication it may only ask for what there is.
+// awaitLeaders waits until a new topic's partitions have leaders, so that a client which uses it at once is not sent away. One that is not
+// there in time is looked for by clients themselves.
+func (b *Broker) awaitLeaders(ctx context.Context, t *cluster.Topic) {
+	late := time.NewTimer(leadersTimeout)
+	defer late.Stop()
+	for i := range t.Partitions {
+		for {
+			changed := b.node.LeadersChanged()
+			if leader, _ := b.leaderOf(t, int32(i)); leader >= 0 {
+				break
+			}
+			select {
+			case <-changed:
+			case <-late.C:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// topicSpec checks what a client asks for.
 func (b *Broker) topicSpec(rt *kmsg.CreateTopicsRequestTopic) (cluster.TopicSpec, error) {
-	spec := cluster.TopicSpec{Name: rt.Topic, Partitions: rt.NumPartitions}
+	spec := cluster.TopicSpec{Name: rt.Topic, Partitions: rt.NumPartitions, ReplicationFactor: rt.ReplicationFactor}
 	if isInternalName(rt.Topic) {
 		return spec, refuse(kerr.InvalidTopicException, "topic "+rt.Topic+" is created by the broker alone")
 	}
@@ -106,13 +141,13 @@ func (b *Broker) topicSpec(rt *kmsg.CreateTopicsRequestTopic) (cluster.TopicSpec
 		if rt.NumPartitions != -1 || rt.ReplicationFactor != -1 {
 			return spec, refuse(kerr.InvalidRequest, "give either a replica assignment or counts (-1 beside an assignment)")
 		}
-		if err := b.checkAssignment(rt.ReplicaAssignment); err != nil {
+		var err error
+		if spec.Assignment, err = b.assignmentOf(rt.ReplicaAssignment); err != nil {
 			return spec, err
 		}
-		spec.Partitions = int32(len(rt.ReplicaAssignment))
-	} else if rf := rt.ReplicationFactor; rf != -1 && rf != replicationFactor {
-		return spec, refuse(kerr.InvalidReplicationFactor,
-			fmt.Sprintf("replication factor %d: this cluster has %d broker; ask for -1 or %d", rf, replicationFactor, replicationFactor))
+		spec.ReplicationFactor = -1
+	} else if err := b.checkReplicationFactor(rt.ReplicationFactor); err != nil {
+		return spec, err
 	}
 	for i := range rt.Configs {
 		c := &rt.Configs[i]
@@ -130,16 +165,50 @@ func (b *Broker) topicSpec(rt *kmsg.CreateTopicsRequestTopic) (cluster.TopicSpec
 	return spec, nil
 }
 
-func (b *Broker) checkAssignment(assignment []kmsg.CreateTopicsRequestTopicReplicaAssignment) error {
-	seen := make([]bool, len(assignment))
+// checkReplicationFactor refuses what there are too few nodes for.
+func (b *Broker) checkReplicationFactor(rf int16) error {
+	most := b.node.Sites()
+	switch {
+	case rf == -1 || rf >= 1 && int(rf) <= most:
+		return nil
+	case most == 1:
+		return refuse(kerr.InvalidReplicationFactor, fmt.Sprintf("replication factor %d: this cluster has 1 broker; ask for -1 or 1", rf))
+	}
+	return refuse(kerr.InvalidReplicationFactor, fmt.Sprintf("replication factor %d: this cluster has %d brokers to place replicas on; ask for -1 or 1 to %d", rf, most, most))
+}
+
+// assignmentOf puts a replica assignment in the order of its partitions.
+func (b *Broker) assignmentOf(assignment []kmsg.CreateTopicsRequestTopicReplicaAssignment) ([][]int32, error) {
+	out := make([][]int32, len(assignment))
 	for i := range assignment {
 		a := &assignment[i]
-		if a.Partition < 0 || int(a.Partition) >= len(seen) || seen[a.Partition] {
-			return refuse(kerr.InvalidReplicaAssignment, "partitions of a replica assignment must count from 0 without gaps")
+		if a.Partition < 0 || int(a.Partition) >= len(out) || out[a.Partition] != nil {
+			return nil, refuse(kerr.InvalidReplicaAssignment, "partitions of a replica assignment must count from 0 without gaps")
 		}
-		seen[a.Partition] = true
-		if len(a.Replicas) != replicationFactor || a.Replicas[0] != b.node.ID() {
-			return refuse(kerr.InvalidReplicaAssignment, fmt.Sprintf("the only broker to assign replicas to is %d", b.node.ID()))
+		if err := b.checkReplicas(a.Replicas); err != nil {
+			return nil, err
+		}
+		out[a.Partition] = a.Replicas
+	}
+	return out, nil
+}
+
+// checkReplicas checks the nodes that a client chose for one partition.
+func (b *Broker) checkReplicas(nodes []int32) error {
+	if len(nodes) == 0 {
+		return refuse(kerr.InvalidReplicaAssignment, "a replica assignment names no broker")
+	}
+	var ids []string
+	known := map[int32]bool{}
+	for _, n := range b.node.Catalog().Nodes {
+		ids, known[n.ID] = append(ids, strconv.Itoa(int(n.ID))), true
+	}
+	for i, n := range nodes {
+		switch {
+		case !known[n]:
+			return refuse(kerr.InvalidReplicaAssignment, fmt.Sprintf("there is no broker %d to assign replicas to; there are %s", n, strings.Join(ids, ", ")))
+		case slices.Contains(nodes[:i], n):
+			return refuse(kerr.InvalidReplicaAssignment, fmt.Sprintf("broker %d stands twice in a replica assignment", n))
 		}
 	}
 	return nil

@@ -42,13 +42,21 @@ func (b *Broker) createPartitions(ctx context.Context, rt *kmsg.CreatePartitions
 	case rt.Assignment != nil && len(rt.Assignment) != int(rt.Count-have):
 		return refuse(kerr.InvalidReplicaAssignment, fmt.Sprintf("%d assignments for %d new partitions", len(rt.Assignment), rt.Count-have))
 	}
+	var assignment [][]int32
 	for i := range rt.Assignment {
-		if a := rt.Assignment[i].Replicas; len(a) != replicationFactor || a[0] != b.node.ID() {
-			return refuse(kerr.InvalidReplicaAssignment, fmt.Sprintf("the only broker to assign replicas to is %d", b.node.ID()))
+		if err := b.checkReplicas(rt.Assignment[i].Replicas); err != nil {
+			return err
 		}
+		assignment = append(assignment, rt.Assignment[i].Replicas)
 	}
 	if validateOnly {
-		return b.node.CheckPartitions(t.Name, rt.Count, nil)
+		return b.node.CheckPartitions(t.Name, rt.Count, assignment)
 	}
-	return b.node.CreatePartitions(ctx, t.Name, rt.Count, nil)
+	if err := b.node.CreatePartitions(ctx, t.Name, rt.Count, assignment); err != nil {
+		return err
+	}
+	if t, err = b.topic(rt.Topic, zeroID, false); err == nil {
+		b.awaitLeaders(ctx, t)
+	}
+	return nil
 }

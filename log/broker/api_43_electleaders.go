@@ -5,8 +5,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/rowtrail/rowtrail/cluster"
 )
 
 // electionPreferred asks for the first replica to lead; the other kind is an unclean election, which never happens here: a
@@ -64,18 +62,4 @@ func (b *Broker) elect(topic string, partition int32, kind int8) error {
 		return kerr.EligibleLeadersNotAvailable
 	}
 	return kerr.PreferredLeaderNotAvailable
-}
-
-// leaderOf is the leader of a partition that this node knows, with its epoch; -1, -1 when it knows none. A leader is named
-// with its own epoch or not at all: clients take an equal epoch for no change.
-func (b *Broker) leaderOf(t *cluster.Topic, partition int32) (leader, epoch int32) {
-	r, err := b.node.Replica(t.Name, partition)
-	if err != nil {
-		return -1, -1
-	}
-	leader, epoch, _ = r.Leader()
-	if leader != b.node.ID() {
-		return -1, -1
-	}
-	return leader, epoch
 }

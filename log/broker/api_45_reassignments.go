@@ -49,7 +49,7 @@ func (b *Broker) reassign(topic string, partition int32, replicas []int32, anyFa
 	case !anyFactor && len(replicas) != len(have):
 		return refuse(kerr.InvalidReplicationFactor, fmt.Sprintf("%d replicas for a partition of %d, and the request does not allow to change that", len(replicas), len(have)))
 	}
-	return refuse(kerr.InvalidReplicaAssignment, fmt.Sprintf("the only broker to assign replicas to is %d", b.node.ID()))
+	return refuse(kerr.InvalidReplicaAssignment, "not yet")
 }
 
 // handleListPartitionReassignments lists what is under way: nothing.

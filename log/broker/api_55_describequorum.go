@@ -22,12 +22,18 @@ func (b *Broker) handleDescribeQuorum(_ context.Context, r *request) (kmsg.Respo
 		}
 		resp.Topics = append(resp.Topics, st)
 	}
-	node := kmsg.NewDescribeQuorumResponseNode()
-	node.NodeID = b.node.ID()
-	at := kmsg.NewDescribeQuorumResponseNodeListener()
-	at.Name, at.Host, at.Port = b.protocol(), b.opts.AdvertisedHost, uint16(b.opts.AdvertisedPort) //nolint:gosec // a port
-	node.Listeners = append(node.Listeners, at)
-	resp.Nodes = append(resp.Nodes, node)
+	for _, n := range b.node.Catalog().Nodes {
+		e, ok := b.endpoint(n.ID)
+		if !ok {
+			continue
+		}
+		node := kmsg.NewDescribeQuorumResponseNode()
+		node.NodeID = e.node
+		at := kmsg.NewDescribeQuorumResponseNodeListener()
+		at.Name, at.Host, at.Port = b.protocol(), e.host, uint16(e.port) //nolint:gosec // a port
+		node.Listeners = append(node.Listeners, at)
+		resp.Nodes = append(resp.Nodes, node)
+	}
 	return resp, nil
 }
 

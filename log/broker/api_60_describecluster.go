@@ -14,7 +14,7 @@ const endpointBrokers = 1
 func (b *Broker) handleDescribeCluster(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DescribeClusterRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
-	resp.ClusterID, resp.ControllerID = b.node.ClusterID(), b.node.ID()
+	resp.ClusterID, resp.ControllerID = b.node.ClusterID(), b.controllerID()
 	if req.Version >= 1 {
 		resp.EndpointType = req.EndpointType
 		if req.EndpointType != endpointBrokers {
@@ -24,11 +24,10 @@ func (b *Broker) handleDescribeCluster(_ context.Context, r *request) (kmsg.Resp
 		}
 	}
 	resp.ClusterAuthorizedOperations = authorized(req.IncludeClusterAuthorizedOperations, clusterOperations)
-	me := kmsg.NewDescribeClusterResponseBroker()
-	me.NodeID, me.Host, me.Port = b.node.ID(), b.opts.AdvertisedHost, b.opts.AdvertisedPort
-	if b.opts.Rack != "" {
-		me.Rack = &b.opts.Rack
+	for _, e := range b.endpoints(map[int32]bool{resp.ControllerID: true}) {
+		db := kmsg.NewDescribeClusterResponseBroker()
+		db.NodeID, db.Host, db.Port, db.Rack = e.node, e.host, e.port, e.rack
+		resp.Brokers = append(resp.Brokers, db)
 	}
-	resp.Brokers = append(resp.Brokers, me)
 	return resp, nil
 }

@@ -77,9 +77,8 @@ func (b *Broker) describePartitions(t *cluster.Topic, from int32, limit int) (km
 	p := from
 	for ; int(p) < len(t.Partitions) && len(st.Partitions) < limit; p++ {
 		sp := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
-		sp.Partition, sp.Replicas = p, t.Partitions[p].Nodes()
-		sp.ISR = inSync(sp.Replicas)
-		sp.LeaderID, sp.LeaderEpoch = b.leaderOf(t, p)
+		d := b.describe(t, p)
+		sp.Partition, sp.Replicas, sp.ISR, sp.OfflineReplicas, sp.LeaderID, sp.LeaderEpoch = p, d.replicas, d.isr, d.offline, d.leader, d.epoch
 		sp.ErrorCode = leaderError(sp.LeaderID)
 		// The protocol allows null here, Java's admin client does not.
 		sp.EligibleLeaderReplicas, sp.LastKnownELR = []int32{}, []int32{}

@@ -163,12 +163,14 @@ func New(opts Options) (*Broker, error) {
 		b.cancel()
 		return nil, fmt.Errorf("start coordinators: %w", err)
 	}
+	b.node.ServeKafka(b.servePeer)
 	return b, nil
 }
 
 // Shutdown stops reading, lets requests that have arrived finish, closes all connections and stops the
 // coordinators. When ctx ends first, connections are cut.
 func (b *Broker) Shutdown(ctx context.Context) error {
+	b.node.ServeKafka(nil)
 	b.mu.Lock()
 	first := !b.closed
 	b.closed = true

@@ -35,7 +35,7 @@ func (b *Broker) brokerSettings() []brokerSetting {
 		count("broker.id", int64(b.node.ID()), -1, "This node's id."),
 		text("broker.rack", o.Rack, "", "This node's rack."),
 		millis("connections.max.idle.ms", o.IdleTimeout.Milliseconds(), std.IdleTimeout.Milliseconds(), "A connection without a request for this long is closed."),
-		count("default.replication.factor", replicationFactor, replicationFactor, "Replicas of a topic that does not say."),
+		count("default.replication.factor", int64(b.node.DefaultReplicationFactor()), int64(b.node.DefaultReplicationFactor()), "Replicas of a topic that does not say."),
 		onOff("delete.topic.enable", true, true, "Topics can be deleted."),
 		count("fetch.max.bytes", int64(o.MaxFetchBytes), int64(std.MaxFetchBytes), "Largest Fetch response."),
 		millis(groupPrefix+groupHeartbeat, g.Consumer.HeartbeatInterval.Milliseconds(), 5_000, "How often members of groups of the consumer protocol send heartbeats."),
@@ -54,13 +54,13 @@ func (b *Broker) brokerSettings() []brokerSetting {
 		millis("offsets.retention.check.interval.ms", g.ExpiryInterval.Milliseconds(), 600_000, "Time between looks for expired offsets."),
 		count("offsets.retention.minutes", int64(g.OffsetsRetention.Minutes()), 10_080, "How long the offsets of a group without members are kept."),
 		count("offsets.topic.num.partitions", b.partitionsOf(group.Topic), group.DefaultPartitions, "Partitions of "+group.Topic+"."),
-		count("offsets.topic.replication.factor", replicationFactor, replicationFactor, "Replicas of "+group.Topic+"."),
+		count("offsets.topic.replication.factor", b.replicasOf(group.Topic), b.replicasOf(group.Topic), "Replicas of "+group.Topic+"."),
 		{"queued.max.request.bytes", kmsg.ConfigTypeLong, number(o.InFlightBytes), number(std.InFlightBytes), "Bytes of requests being handled."},
 		count("socket.request.max.bytes", int64(o.MaxRequestBytes), int64(std.MaxRequestBytes), "Largest Produce request."),
 		millis("transaction.max.timeout.ms", t.MaxTimeout.Milliseconds(), 86_400_000, "Longest timeout of a transaction."),
-		count("transaction.state.log.min.isr", 1, 1, "Replicas that have a transaction's state on disk before it counts."),
+		count("transaction.state.log.min.isr", min(internalMinISR, b.replicasOf(txn.Topic)), min(internalMinISR, b.replicasOf(txn.Topic)), "Replicas that have a transaction's state on disk before it counts."),
 		count("transaction.state.log.num.partitions", b.partitionsOf(txn.Topic), txn.DefaultPartitions, "Partitions of "+txn.Topic+"."),
-		count("transaction.state.log.replication.factor", replicationFactor, replicationFactor, "Replicas of "+txn.Topic+"."),
+		count("transaction.state.log.replication.factor", b.replicasOf(txn.Topic), b.replicasOf(txn.Topic), "Replicas of "+txn.Topic+"."),
 		millis("transactional.id.expiration.ms", t.IdleExpiry.Milliseconds(), 604_800_000, "How long a transactional id without transactions is remembered."),
 	}
 	slices.SortFunc(settings, func(x, y brokerSetting) int { return strings.Compare(x.name, y.name) })
@@ -90,6 +90,14 @@ func (b *Broker) partitionsOf(topic string) int64 {
 		return int64(len(t.Partitions))
 	}
 	return 0
+}
+
+// replicasOf is how many replicas a topic's partitions have.
+func (b *Broker) replicasOf(topic string) int64 {
+	if t := b.node.Catalog().Topics[topic]; t != nil {
+		return int64(len(t.Partitions[0].Members))
+	}
+	return int64(b.node.DefaultReplicationFactor())
 }
 
 // describeBroker reports this node's settings, and the defaults of topics by their names on a broker.

@@ -39,29 +39,116 @@ type coordinators struct {
 	readable       atomic.Pointer[readableTopics]
 }
 
-// startCoordinators creates what they are kept in and begins to load it.
+// internalMinISR is min.insync.replicas of the coordinators' topics, where they have as many replicas.
+const internalMinISR = 2
+
+// startCoordinators begins to load what they are kept in. A new cluster's topics are created first: at once where this node can do so by
+// itself, else as soon as there is a controller.
 func (b *Broker) startCoordinators(ctx context.Context) error {
 	opts := b.opts.Coordinators
 	orDefault(&opts.GroupPartitions, group.DefaultPartitions)
 	orDefault(&opts.TxnPartitions, txn.DefaultPartitions)
-	offsets, err := b.internalTopic(ctx, group.Topic, opts.GroupPartitions)
-	if err != nil {
-		return err
-	}
-	states, err := b.internalTopic(ctx, txn.Topic, opts.TxnPartitions)
-	if err != nil {
-		return err
-	}
 	opts.Groups.Logger, opts.Txns.Logger = b.logger, b.logger
 	opts.Groups.Topics, opts.Groups.ConsumerOf = b.readableTopics, b.consumerLimits
 	opts.Txns.IDs, opts.Txns.Markers = b.node, markers{b}
-	b.groups = group.New(opts.Groups, offsets)
-	b.txns = txn.New(opts.Txns, states)
+	b.groups = group.New(opts.Groups)
+	b.txns = txn.New(opts.Txns)
 	b.coordinating, b.stopCoordinate = context.WithCancel(context.WithoutCancel(ctx))
+	for _, c := range []internalTopic{{group.Topic, opts.GroupPartitions, b.groups.Open}, {txn.Topic, opts.TxnPartitions, b.txns.Open}} {
+		if c.exists(b.node) {
+			c.openOn(b.node)
+			continue
+		}
+		if b.node.Quorum().Leader == b.node.ID() {
+			if err := b.createInternal(ctx, c); err != nil {
+				b.stopCoordinate()
+				return err
+			}
+			c.openOn(b.node)
+			continue
+		}
+		b.coordinates.Go(func() { b.openInternal(b.coordinating, c) })
+	}
 	b.coordinates.Go(func() { b.groups.Run(b.coordinating) })
 	b.coordinates.Go(func() { b.txns.Run(b.coordinating) })
 	b.coordinates.Go(func() { b.forgetDeletedTopics(b.coordinating) })
+	b.coordinates.Go(func() { b.followLeaders(b.coordinating) })
 	return nil
+}
+
+// internalTopic is a coordinator's topic.
+type internalTopic struct {
+	name       string
+	partitions int32 // when it is created
+	open       func([]journal.Partition)
+}
+
+func (c internalTopic) exists(node *cluster.Node) bool { return node.Catalog().Topics[c.name] != nil }
+
+func (c internalTopic) openOn(node *cluster.Node) {
+	list := make([]journal.Partition, len(node.Catalog().Topics[c.name].Partitions))
+	for i := range list {
+		list[i] = journal.At(node, journal.TopicPartition{Topic: c.name, Partition: int32(i)})
+	}
+	c.open(list)
+}
+
+// createInternal creates a coordinator's topic, unless another node has just done so.
+func (b *Broker) createInternal(ctx context.Context, c internalTopic) error {
+	ctx, cancel := withTimeout(ctx, 0)
+	defer cancel()
+	_, err := b.node.CreateTopic(ctx, cluster.TopicSpec{Name: c.name, Partitions: c.partitions, Internal: true,
+		Config: map[string]string{
+			"cleanup.policy": "compact",
+			// One record holds a whole group or transaction.
+			"max.message.bytes":   strconv.Itoa(log.MaxBatchBytes),
+			"min.insync.replicas": strconv.Itoa(internalMinISR),
+		}})
+	if err != nil && !errors.Is(err, cluster.ErrTopicExists) {
+		return fmt.Errorf("create topic %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// createRetry is the pause before another try to create a coordinator's topic.
+const createRetry = time.Second
+
+// openInternal opens a coordinator's topic once there is one. All nodes of a new cluster try to create it; one of them does.
+func (b *Broker) openInternal(ctx context.Context, c internalTopic) {
+	for {
+		changed := b.node.CatalogChanged()
+		if c.exists(b.node) {
+			c.openOn(b.node)
+			return
+		}
+		err := b.createInternal(ctx, c)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() == nil && !errors.Is(err, cluster.ErrNotController) {
+			b.logger.Warn("a coordinator's topic could not be created; it is tried again", "topic", c.name, "error", err)
+		}
+		select {
+		case <-changed:
+		case <-time.After(createRetry):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// followLeaders has coordinators notice at once that they do not coordinate any more: what waits for them is told to look elsewhere.
+func (b *Broker) followLeaders(ctx context.Context) {
+	for {
+		changed := b.node.LeadersChanged()
+		b.groups.LeadersMoved()
+		b.txns.LeadersMoved()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // readableTopics are the topics of one catalogue that groups can read.
@@ -89,37 +176,6 @@ func (b *Broker) readableTopics() *consumer.Topics {
 func (b *Broker) stopCoordinators() {
 	b.stopCoordinate()
 	b.coordinates.Wait()
-}
-
-// internalTopic finds or creates a coordinator's topic.
-func (b *Broker) internalTopic(ctx context.Context, name string, partitions int32) ([]journal.Partition, error) {
-	ctx, cancel := withTimeout(ctx, 0)
-	defer cancel()
-	t := b.node.Catalog().Topics[name]
-	if t == nil {
-		var err error
-		t, err = b.node.CreateTopic(ctx, cluster.TopicSpec{Name: name, Partitions: partitions, Internal: true,
-			Config: map[string]string{
-				"cleanup.policy": "compact",
-				// One record holds a whole group or transaction.
-				"max.message.bytes": strconv.Itoa(log.MaxBatchBytes),
-			}})
-		if errors.Is(err, cluster.ErrTopicExists) {
-			t, err = b.topic(name, zeroID, false)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("create topic %s: %w", name, err)
-		}
-	}
-	list := make([]journal.Partition, len(t.Partitions))
-	for i := range list {
-		r, err := b.node.Replica(name, int32(i))
-		if err != nil {
-			return nil, fmt.Errorf("open %s-%d: %w", name, i, err)
-		}
-		list[i] = journal.OfReplica(r)
-	}
-	return list, nil
 }
 
 // forgetRetry is the pause before deleted topics are forgotten where a coordinator was loading.

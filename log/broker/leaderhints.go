@@ -16,7 +16,7 @@ func (b *Broker) hintProduce(resp *kmsg.ProduceResponse) {
 	if resp.Version < produceHints {
 		return
 	}
-	named := false
+	named := map[int32]bool{}
 	for i := range resp.Topics {
 		st := &resp.Topics[i]
 		for j := range st.Partitions {
@@ -25,13 +25,13 @@ func (b *Broker) hintProduce(resp *kmsg.ProduceResponse) {
 				continue
 			}
 			sp.CurrentLeader.LeaderID, sp.CurrentLeader.LeaderEpoch = b.hint(st.Topic, st.TopicID, resp.Version >= 13, sp.Partition)
-			named = named || sp.CurrentLeader.LeaderID >= 0
+			named[sp.CurrentLeader.LeaderID] = true
 		}
 	}
-	if named {
-		me := kmsg.NewProduceResponseBroker()
-		me.NodeID, me.Host, me.Port, me.Rack = b.node.ID(), b.opts.AdvertisedHost, b.opts.AdvertisedPort, b.rack()
-		resp.Brokers = append(resp.Brokers, me)
+	for _, e := range b.hinted(named) {
+		hb := kmsg.NewProduceResponseBroker()
+		hb.NodeID, hb.Host, hb.Port, hb.Rack = e.node, e.host, e.port, e.rack
+		resp.Brokers = append(resp.Brokers, hb)
 	}
 }
 
@@ -40,7 +40,7 @@ func (b *Broker) hintFetch(version int16, resp *kmsg.FetchResponse) {
 	if version < fetchHints {
 		return
 	}
-	named := false
+	named := map[int32]bool{}
 	for i := range resp.Topics {
 		st := &resp.Topics[i]
 		for j := range st.Partitions {
@@ -49,13 +49,13 @@ func (b *Broker) hintFetch(version int16, resp *kmsg.FetchResponse) {
 				continue
 			}
 			sp.CurrentLeader.LeaderID, sp.CurrentLeader.LeaderEpoch = b.hint(st.Topic, st.TopicID, true, sp.Partition)
-			named = named || sp.CurrentLeader.LeaderID >= 0
+			named[sp.CurrentLeader.LeaderID] = true
 		}
 	}
-	if named {
-		me := kmsg.NewFetchResponseBroker()
-		me.NodeID, me.Host, me.Port, me.Rack = b.node.ID(), b.opts.AdvertisedHost, b.opts.AdvertisedPort, b.rack()
-		resp.Brokers = append(resp.Brokers, me)
+	for _, e := range b.hinted(named) {
+		hb := kmsg.NewFetchResponseBroker()
+		hb.NodeID, hb.Host, hb.Port, hb.Rack = e.node, e.host, e.port, e.rack
+		resp.Brokers = append(resp.Brokers, hb)
 	}
 }
 
@@ -68,9 +68,13 @@ func (b *Broker) hint(topic string, id [16]byte, byID bool, partition int32) (le
 	return b.leaderOf(t, partition)
 }
 
-func (b *Broker) rack() *string {
-	if b.opts.Rack == "" {
-		return nil
+// hinted are the endpoints of leaders.
+func (b *Broker) hinted(leaders map[int32]bool) []endpoint {
+	var out []endpoint
+	for id := range leaders {
+		if e, ok := b.endpoint(id); ok {
+			out = append(out, e)
+		}
 	}
-	return &b.opts.Rack
+	return out
 }

@@ -93,6 +93,17 @@ func (b *Broker) Dialer() func(ctx context.Context, network, addr string) (net.C
 	}
 }
 
+// servePeer serves a connection of the protocol that another node opened, as of the internal principal, until it ends.
+func (b *Broker) servePeer(nc net.Conn) {
+	done, err := b.startConn(nc, b.internal, true)
+	if err != nil {
+		b.logger.Debug("a node's connection was refused", "remote", nc.RemoteAddr().String(), "error", err)
+		_ = nc.Close()
+		return
+	}
+	<-done
+}
+
 func (b *Broker) isClosed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,9 +112,15 @@ func (b *Broker) isClosed() bool {
 
 // start registers a connection and runs it in its own goroutines.
 func (b *Broker) start(nc net.Conn, limits *listenerLimits, internal bool) error {
+	_, err := b.startConn(nc, limits, internal)
+	return err
+}
+
+// startConn is start; done is closed when the connection has ended.
+func (b *Broker) startConn(nc net.Conn, limits *listenerLimits, internal bool) (done <-chan struct{}, err error) {
 	h, err := limits.enter(nc.RemoteAddr())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := newConn(b, nc, limits, h, internal)
 	b.mu.Lock()
@@ -111,18 +128,20 @@ func (b *Broker) start(nc net.Conn, limits *listenerLimits, internal bool) error
 		b.mu.Unlock()
 		limits.leave(h)
 		c.cancel()
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	b.conns[c] = struct{}{}
 	b.wg.Add(1)
 	b.mu.Unlock()
+	ended := make(chan struct{})
 	go func() {
 		defer b.wg.Done()
+		defer close(ended)
 		c.run()
 		limits.leave(h)
 		b.mu.Lock()
 		delete(b.conns, c)
 		b.mu.Unlock()
 	}()
-	return nil
+	return ended, nil
 }

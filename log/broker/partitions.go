@@ -48,9 +48,6 @@ func (b *Broker) leading(t *cluster.Topic, partition int32) (*cluster.Replica, i
 	return r, epoch, nil
 }
 
-// inSync are the replicas that have every acknowledged record: all of a partition with one replica, which leads.
-func inSync(replicas []int32) []int32 { return replicas }
-
 // leadingIn is leading for a client that knows a leader epoch (-1: none): it has to be ours.
 func (b *Broker) leadingIn(t *cluster.Topic, partition, known int32) (*cluster.Replica, int32, error) {
 	r, epoch, err := b.leading(t, partition)

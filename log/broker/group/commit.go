@@ -115,11 +115,10 @@ func (s *shard) commit(r CommitRequest, codes []int16, fill func(int16)) {
 
 // EndTxn takes in a transaction marker that was committed to a partition of Topic.
 func (c *Coordinator) EndTxn(partition int32, pid int64, commit bool) {
-	all := c.shards.Folds()
-	if int(partition) >= len(all) {
+	s, ok := c.shards.At(partition)
+	if !ok {
 		return
 	}
-	s := all[partition]
 	s.j.Do(func(err error) {
 		if err == nil { // else the marker is found when the partition is loaded
 			s.end(pid, commit)

@@ -78,16 +78,22 @@ type Coordinator struct {
 // Options are those in force, defaults included.
 func (c *Coordinator) Options() Options { return c.opts }
 
-// New returns a coordinator over the partitions of Topic, in order.
-func New(opts Options, partitions []journal.Partition) *Coordinator {
+// New returns a coordinator. It refuses work until Open names the partitions of Topic.
+func New(opts Options) *Coordinator {
 	c := &Coordinator{opts: opts.withDefaults()}
 	c.shards = journal.NewShards(journal.Options{Name: Topic, Logger: c.opts.Logger, Now: c.opts.Now, RolloverBytes: c.opts.RolloverBytes},
-		partitions, func(j *journal.Journal) *shard { return &shard{c: c, j: j} })
+		func(j *journal.Journal) *shard { return &shard{c: c, j: j} })
 	return c
 }
 
+// Open names the partitions of Topic, in order, once.
+func (c *Coordinator) Open(partitions []journal.Partition) { c.shards.Open(partitions) }
+
 // Run drives the coordinator until ctx ends.
-func (c *Coordinator) Run(ctx context.Context) { c.shards.Run(ctx) }
+func (c *Coordinator) Run(ctx context.Context) { c.shards.Run(ctx, nil) }
+
+// LeadersMoved has the coordinator look at once what it still coordinates.
+func (c *Coordinator) LeadersMoved() { c.shards.Look() }
 
 // PartitionFor is the partition of Topic that keeps a group.
 func (c *Coordinator) PartitionFor(group string) int32 { return c.shards.PartitionFor(group) }

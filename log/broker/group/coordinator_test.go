@@ -26,7 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // run drives a coordinator of one partition until the returned function is called.
 func run(l *journaltest.Log, opts Options) (*Coordinator, func()) {
-	c := New(opts, []journal.Partition{l.Partition()})
+	c := New(opts)
+	c.Open([]journal.Partition{l.Partition()})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { c.Run(ctx) })
@@ -45,15 +46,15 @@ func ask[T any](start func(reply func(T))) T {
 // dump is all that a coordinator knows: the records of its state, and what is pending.
 func dump(c *Coordinator) map[string]string {
 	return ask(func(reply func(map[string]string)) {
-		c.shards.Folds()[0].j.Do(func(err error) {
+		first(c).j.Do(func(err error) {
 			m := map[string]string{}
 			if err != nil {
 				m["error"] = err.Error()
 				reply(m)
 				return
 			}
-			c.shards.Folds()[0].State(func(r journal.Record) { m[string(r.Key)] = string(r.Value) })
-			for id, k := range c.shards.Folds()[0].groups {
+			first(c).State(func(r journal.Record) { m[string(r.Key)] = string(r.Value) })
+			for id, k := range first(c).groups {
 				for pid, offsets := range k.offsets.pending {
 					for tp, o := range offsets {
 						m[fmt.Sprintf("pending %s %d %v", id, pid, tp)] = fmt.Sprint(o)
@@ -558,4 +559,10 @@ func FuzzRecords(f *testing.F) {
 			}
 		}
 	})
+}
+
+// first is the coordinator's only shard.
+func first(c *Coordinator) *shard {
+	s, _ := c.shards.At(0)
+	return s
 }

@@ -13,7 +13,8 @@ import (
 // Every request is answered with the code, and reads no state, while that is loaded: a broker that has just started, and
 // one whose log refused an append, have clients that come at once.
 func TestEveryRequestIsAnsweredWhileLoading(t *testing.T) {
-	c := New(Options{}, []journal.Partition{(&journaltest.Log{}).Partition()}) // never run, so never loaded
+	c := New(Options{}) // never run, so never loaded
+	c.Open([]journal.Partition{(&journaltest.Log{}).Partition()})
 	tp := journal.TopicPartition{Topic: "t", Partition: 0}
 	var codes []int16
 	take := func(code int16) { codes = append(codes, code) }

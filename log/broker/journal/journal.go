@@ -21,7 +21,8 @@ type Log interface {
 	Leader() (node, epoch int32, self bool)
 	Marks() log.Marks
 	Read(offset int64, maxBytes int, minOne bool, iso log.Isolation) (log.ReadResult, error)
-	Append(ctx context.Context, batch []byte, acks int16, done func(cluster.AppendResult))
+	// Append writes a batch in a leader epoch, or not at all.
+	Append(ctx context.Context, epoch int32, batch []byte, done func(cluster.AppendResult))
 	Producers() []log.ProducerState
 }
 
@@ -52,7 +53,9 @@ var (
 	ErrNotLeader = errors.New("this node does not coordinate that key")
 	ErrBroken    = errors.New("coordinator's log cannot be read")
 	ErrBusy      = errors.New("coordinator is overloaded")
-	ErrStopped   = errors.New("coordinator is stopped")
+	// ErrNotCreated: the topic that the coordinator's state is kept in does not exist yet.
+	ErrNotCreated = errors.New("coordinator's topic is not created yet")
+	ErrStopped    = errors.New("coordinator is stopped")
 )
 
 const (
@@ -392,7 +395,7 @@ func (j *Journal) append(ctx context.Context, s staged) {
 	j.inflight++
 	actx, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
-	j.opts.Log.Append(actx, batch, -1, func(r cluster.AppendResult) {
+	j.opts.Log.Append(actx, j.epoch, batch, func(r cluster.AppendResult) {
 		j.mu.Lock()
 		j.settled = append(j.settled, settlement{strict: s.strict, txn: s.producer != nil, then: s.then, base: r.BaseOffset, err: r.Err})
 		j.mu.Unlock()

@@ -30,6 +30,9 @@ func (j *Journal) load(ctx context.Context) error {
 		at = next
 	}
 	j.renumber()
+	if _, now, self := j.opts.Log.Leader(); !self || now != epoch {
+		return ErrNotLeader // what was read meanwhile may be another replica's
+	}
 	j.opts.Fold.Loaded(j.Now())
 	j.serving.Store(nil)
 	return nil
@@ -63,21 +66,69 @@ func (j *Journal) loadFrom(at int64) (next int64, err error) {
 	return at, nil
 }
 
-// OfReplica is the partition that a replica keeps.
-func OfReplica(r *cluster.Replica) Partition {
-	return Partition{Log: replica{r}, Trim: func(before int64) error {
+// At is a partition of the cluster. Its replica on this node may come and go: without one this node does not lead.
+func At(node *cluster.Node, tp TopicPartition) Partition {
+	p := placed{node, tp}
+	return Partition{Log: p, Trim: func(before int64) error {
+		r, err := p.replica()
+		if err != nil {
+			return err
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), appendTimeout)
 		defer cancel()
-		_, err := r.DeleteRecords(ctx, before)
+		_, err = r.DeleteRecords(ctx, before)
 		return err
 	}}
 }
 
-type replica struct{ *cluster.Replica }
+// placed looks its replica up each time. What is read from two replicas, one after the other, is never served: they cannot both lead in
+// one epoch.
+type placed struct {
+	node *cluster.Node
+	at   TopicPartition
+}
 
-func (r replica) Marks() log.Marks               { return r.Log().Marks() }
-func (r replica) Producers() []log.ProducerState { return r.Log().Producers() }
+func (p placed) replica() (*cluster.Replica, error) {
+	return p.node.Replica(p.at.Topic, p.at.Partition)
+}
 
-func (r replica) Read(offset int64, maxBytes int, minOne bool, iso log.Isolation) (log.ReadResult, error) {
+func (p placed) Leader() (node, epoch int32, self bool) {
+	r, err := p.replica()
+	if err != nil {
+		return -1, -1, false
+	}
+	return r.Leader()
+}
+
+func (p placed) Marks() log.Marks {
+	r, err := p.replica()
+	if err != nil {
+		return log.Marks{}
+	}
+	return r.Log().Marks()
+}
+
+func (p placed) Producers() []log.ProducerState {
+	r, err := p.replica()
+	if err != nil {
+		return nil
+	}
+	return r.Log().Producers()
+}
+
+func (p placed) Read(offset int64, maxBytes int, minOne bool, iso log.Isolation) (log.ReadResult, error) {
+	r, err := p.replica()
+	if err != nil {
+		return log.ReadResult{}, err
+	}
 	return r.Log().Read(offset, maxBytes, minOne, iso)
+}
+
+func (p placed) Append(ctx context.Context, epoch int32, batch []byte, done func(cluster.AppendResult)) {
+	r, err := p.replica()
+	if err != nil {
+		done(cluster.AppendResult{BaseOffset: -1, Err: err})
+		return
+	}
+	r.AppendIn(ctx, epoch, batch, -1, done)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -12,67 +13,130 @@ import (
 )
 
 // Shards are what a coordinator knows: a fold with its journal for each partition of its topic, in order. A key
-// belongs to one of them.
+// belongs to one of them. Before the topic exists there are none, and work is refused with ErrNotCreated.
 type Shards[F Fold] struct {
-	folds    []F
-	journals []*Journal
+	opts   Options
+	fold   func(*Journal) F
+	opened chan struct{} // closed by Open
+	list   atomic.Pointer[[]shard[F]]
 }
 
-// NewShards returns the shards of partitions, for Run to drive. opts hold for every journal; Name is the topic's, and
-// fold makes the fold of one journal.
-func NewShards[F Fold](opts Options, partitions []Partition, fold func(*Journal) F) *Shards[F] {
-	s := &Shards[F]{}
-	topic := opts.Name
+type shard[F Fold] struct {
+	fold    F
+	journal *Journal
+}
+
+// NewShards returns the shards of a topic, for Open and Run. opts hold for every journal; Name is the topic's, and fold makes the fold of one
+// journal.
+func NewShards[F Fold](opts Options, fold func(*Journal) F) *Shards[F] {
+	return &Shards[F]{opts: opts, fold: fold, opened: make(chan struct{})}
+}
+
+// Open names the topic's partitions, once.
+func (s *Shards[F]) Open(partitions []Partition) {
+	list := make([]shard[F], len(partitions))
 	for i, p := range partitions {
-		opts.Partition, opts.Name = p, fmt.Sprintf("%s-%d", topic, i)
+		opts := s.opts
+		opts.Partition, opts.Name = p, fmt.Sprintf("%s-%d", opts.Name, i)
 		j := New(opts)
-		f := fold(j)
+		f := s.fold(j)
 		j.opts.Fold = f
-		s.folds, s.journals = append(s.folds, f), append(s.journals, j)
+		list[i] = shard[F]{f, j}
 	}
-	return s
+	s.list.Store(&list)
+	close(s.opened)
 }
 
-// Run drives the journals until ctx ends.
-func (s *Shards[F]) Run(ctx context.Context) {
+func (s *Shards[F]) all() []shard[F] {
+	if l := s.list.Load(); l != nil {
+		return *l
+	}
+	return nil
+}
+
+// Run drives the journals until ctx ends. prepare, when not nil, is given every fold before.
+func (s *Shards[F]) Run(ctx context.Context, prepare func(F)) {
+	select {
+	case <-s.opened:
+	case <-ctx.Done():
+		return
+	}
 	var wg sync.WaitGroup
-	for _, j := range s.journals {
-		wg.Go(func() { j.Run(ctx) })
+	for _, x := range s.all() {
+		if prepare != nil {
+			prepare(x.fold)
+		}
+		wg.Go(func() { x.journal.Run(ctx) })
 	}
 	wg.Wait()
 }
 
-// Folds are all folds. What belongs to a journal's goroutine is touched in Do and Each alone.
-func (s *Shards[F]) Folds() []F { return s.folds }
+// At is the fold of a partition, if there is one. What belongs to a journal's goroutine is touched in Do and Each alone.
+func (s *Shards[F]) At(partition int32) (f F, ok bool) {
+	all := s.all()
+	if partition < 0 || int(partition) >= len(all) {
+		return f, false
+	}
+	return all[partition].fold, true
+}
 
-// PartitionFor is the partition that keeps a key.
-func (s *Shards[F]) PartitionFor(key string) int32 { return PartitionFor(key, len(s.folds)) }
+// PartitionFor is the partition that keeps a key; -1: the topic does not exist yet.
+func (s *Shards[F]) PartitionFor(key string) int32 {
+	if n := len(s.all()); n > 0 {
+		return PartitionFor(key, n)
+	}
+	return -1
+}
 
-// For is the fold that a key belongs to; see Folds.
-func (s *Shards[F]) For(key string) F { return s.folds[s.PartitionFor(key)] }
+// For is the fold that a key belongs to; see At.
+func (s *Shards[F]) For(key string) (F, bool) { return s.At(s.PartitionFor(key)) }
 
 // Serving reports why a key's journal refuses work, or nil.
-func (s *Shards[F]) Serving(key string) error { return s.journals[s.PartitionFor(key)].Serving() }
+func (s *Shards[F]) Serving(key string) error {
+	i := s.PartitionFor(key)
+	if i < 0 {
+		return ErrNotCreated
+	}
+	return s.all()[i].journal.Serving()
+}
 
 // Do runs f on the goroutine of a key's journal, or gives it the reason why not; see Journal.Do.
 func (s *Shards[F]) Do(key string, f func(fold F, err error)) {
 	i := s.PartitionFor(key)
-	s.journals[i].Do(func(err error) { f(s.folds[i], err) })
+	if i < 0 {
+		var none F
+		f(none, ErrNotCreated)
+		return
+	}
+	x := s.all()[i]
+	x.journal.Do(func(err error) { f(x.fold, err) })
+}
+
+// Look has every journal look at once whether it still leads.
+func (s *Shards[F]) Look() {
+	for _, x := range s.all() {
+		x.journal.signal()
+	}
 }
 
 // Each runs visit on every fold, one at a time, then done. Those that another node leads are left out; for others that could
 // not be visited done is told why.
 func (s *Shards[F]) Each(visit func(F), done func(error)) {
+	all := s.all()
+	if len(all) == 0 {
+		done(ErrNotCreated)
+		return
+	}
 	var mu sync.Mutex
 	var failed error
-	left := len(s.folds)
-	for i, j := range s.journals {
-		j.Do(func(err error) {
+	left := len(all)
+	for _, x := range all {
+		x.journal.Do(func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err == nil:
-				visit(s.folds[i])
+				visit(x.fold)
 			case Code(err) != kerr.NotCoordinator.Code:
 				failed = err
 			}

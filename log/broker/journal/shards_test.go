@@ -20,10 +20,11 @@ func sharded(t *testing.T, logs []*journaltest.Log) *journal.Shards[*table] {
 	for i, l := range logs {
 		partitions[i] = l.Partition()
 	}
-	s := journal.NewShards(journal.Options{Name: "topic"}, partitions, func(j *journal.Journal) *table { return &table{j: j} })
+	s := journal.NewShards(journal.Options{Name: "topic"}, func(j *journal.Journal) *table { return &table{j: j} })
+	s.Open(partitions)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); s.Run(ctx) }()
+	go func() { defer close(done); s.Run(ctx, nil) }()
 	t.Cleanup(func() { cancel(); <-done })
 	return s
 }
@@ -33,7 +34,8 @@ func TestKeyIsKeptInItsPartition(t *testing.T) {
 	s := sharded(t, logs)
 	for _, key := range []string{"a", "b", "c"} {
 		until(t, func() bool { return s.Serving(key) == nil })
-		if err := <-s.For(key).put(key, "1"); err != nil {
+		f, _ := s.For(key)
+		if err := <-f.put(key, "1"); err != nil {
 			t.Fatal(err)
 		}
 		got := make(chan string, 1)
@@ -47,7 +49,8 @@ func TestKeyIsKeptInItsPartition(t *testing.T) {
 		if n := len(logs[i].Batches()); n != 1 {
 			t.Errorf("partition %d has %d batches, want 1", i, n)
 		}
-		if got := s.For(want); got != s.Folds()[i] || int(s.PartitionFor(want)) != i {
+		got, _ := s.For(want)
+		if at, _ := s.At(int32(i)); got != at || int(s.PartitionFor(want)) != i {
 			t.Errorf("%q is in partition %d, want %d", want, s.PartitionFor(want), i)
 		}
 	}

@@ -86,23 +86,26 @@ type Coordinator struct {
 // Options are those in force, defaults included.
 func (c *Coordinator) Options() Options { return c.opts }
 
-// New returns a coordinator over the partitions of Topic, in order.
-func New(opts Options, partitions []journal.Partition) *Coordinator {
+// New returns a coordinator. It refuses work until Open names the partitions of Topic.
+func New(opts Options) *Coordinator {
 	c := &Coordinator{opts: opts.withDefaults()}
 	c.ids.source = opts.IDs
 	c.shards = journal.NewShards(journal.Options{Name: Topic, Logger: c.opts.Logger, Now: c.opts.Now, RolloverBytes: c.opts.RolloverBytes},
-		partitions, func(j *journal.Journal) *shard { return &shard{c: c, j: j} })
+		func(j *journal.Journal) *shard { return &shard{c: c, j: j} })
 	return c
 }
 
+// Open names the partitions of Topic, in order, once.
+func (c *Coordinator) Open(partitions []journal.Partition) { c.shards.Open(partitions) }
+
 // Run drives the coordinator until ctx ends. What it began has ended when it returns.
 func (c *Coordinator) Run(ctx context.Context) {
-	for _, s := range c.shards.Folds() {
-		s.ctx = ctx
-	}
-	c.shards.Run(ctx)
+	c.shards.Run(ctx, func(s *shard) { s.ctx = ctx })
 	c.taking.Wait()
 }
+
+// LeadersMoved has the coordinator look at once what it still coordinates.
+func (c *Coordinator) LeadersMoved() { c.shards.Look() }
 
 // PartitionFor is the partition of Topic that keeps an id.
 func (c *Coordinator) PartitionFor(id string) int32 { return c.shards.PartitionFor(id) }

@@ -109,7 +109,8 @@ func newWorld() *world {
 }
 
 func (w *world) start() {
-	w.c = New(Options{Now: w.clock, Markers: w.parts, IDs: w.ids, RolloverBytes: 4 << 10}, []journal.Partition{w.l.Partition()})
+	w.c = New(Options{Now: w.clock, Markers: w.parts, IDs: w.ids, RolloverBytes: 4 << 10})
+	w.c.Open([]journal.Partition{w.l.Partition()})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { w.c.Run(ctx) })
@@ -144,7 +145,7 @@ func (w *world) pass(d time.Duration) {
 func (w *world) settle() {
 	for range 6 {
 		ch := make(chan struct{})
-		w.c.shards.Folds()[0].j.Do(func(error) { close(ch) })
+		first(w.c).j.Do(func(error) { close(ch) })
 		<-ch
 	}
 }
@@ -243,7 +244,8 @@ func (h *heldIDs) NextProducerIDs(context.Context, int64) (int64, error) {
 // A coordinator that is stopped has ended what it began: also a producer id being reserved for an EndTxn.
 func TestStopWaitsForReservedIDs(t *testing.T) {
 	l, held := &journaltest.Log{}, &heldIDs{asked: make(chan struct{}, 1), let: make(chan struct{})}
-	c := New(Options{Markers: &partitions{begun: map[journal.TopicPartition][]Producer{}}, IDs: held}, []journal.Partition{l.Partition()})
+	c := New(Options{Markers: &partitions{begun: map[journal.TopicPartition][]Producer{}}, IDs: held})
+	c.Open([]journal.Partition{l.Partition()})
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped, placed := make(chan struct{}), make(chan struct{})
 	go func() { c.Run(ctx); close(stopped) }()
@@ -638,4 +640,10 @@ func FuzzRecords(f *testing.F) {
 			t.Fatalf("%+v came back as %+v, %v", x, y, err)
 		}
 	})
+}
+
+// first is the coordinator's only shard.
+func first(c *Coordinator) *shard {
+	s, _ := c.shards.At(0)
+	return s
 }

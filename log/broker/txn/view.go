@@ -90,8 +90,8 @@ func (v *view) drop(id string) *Guard {
 // comes late must not open a transaction that nobody will end (KIP-890, part 1). The transaction gets no marker
 // before Leave is called. It costs two look-ups in memory; Verify knows why a batch is not let in.
 func (c *Coordinator) Enter(id string, p Producer, tp journal.TopicPartition) (*Guard, bool) {
-	s := c.shards.For(id)
-	if s.j.Serving() != nil {
+	s, ok := c.shards.For(id)
+	if !ok || s.j.Serving() != nil {
 		return nil, false
 	}
 	s.view.mu.RLock()
@@ -100,7 +100,7 @@ func (c *Coordinator) Enter(id string, p Producer, tp journal.TopicPartition) (*
 	if o == nil || o.producer != p {
 		return nil, false
 	}
-	if _, ok := o.partitions[tp]; !ok {
+	if _, ok = o.partitions[tp]; !ok {
 		return nil, false
 	}
 	o.guard.users.Add(1) // under the lock that drop takes

@@ -197,10 +197,12 @@ func (l *Log) Read(offset int64, maxBytes int, _ bool, _ log.Isolation) (log.Rea
 }
 
 // Append implements journal.Log.
-func (l *Log) Append(_ context.Context, batch []byte, _ int16, done func(cluster.AppendResult)) {
+func (l *Log) Append(_ context.Context, epoch int32, batch []byte, done func(cluster.AppendResult)) {
 	l.mu.Lock()
 	var res cluster.AppendResult
 	switch {
+	case l.away || epoch != l.epoch:
+		res = cluster.AppendResult{BaseOffset: -1, Err: log.ErrNotLeader}
 	case l.refuse != nil:
 		res.Err = l.refuse
 	case l.hold:

@@ -1,0 +1,316 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log"
+)
+
+// brokers is a cluster of nodes with a broker each, over loopback sockets, in one process.
+type brokers struct {
+	t     testing.TB
+	nodes []*clusterBroker
+	peers []cluster.Peer
+}
+
+// clusterBroker is one of them. Broker is nil while it is stopped.
+type clusterBroker struct {
+	*Broker
+	c            *brokers
+	id           int32
+	dir, rack    string
+	peer, client string // addresses
+	node         *cluster.Node
+	store        *log.Store
+	logs         *logLines
+	served       chan error
+	change       []func(*Options)
+}
+
+// serveCluster starts n nodes, each in a rack of its own.
+func serveCluster(t testing.TB, n int, change ...func(*Options)) *brokers {
+	t.Helper()
+	c := &brokers{t: t}
+	for i := range n {
+		x := &clusterBroker{c: c, id: int32(i + 1), dir: t.TempDir(), rack: fmt.Sprint("rack", i+1), peer: unusedAddress(t), client: unusedAddress(t), change: change}
+		c.nodes = append(c.nodes, x)
+		c.peers = append(c.peers, cluster.Peer{ID: x.id, Address: x.peer})
+	}
+	t.Cleanup(func() {
+		var wg sync.WaitGroup
+		for _, x := range c.nodes {
+			wg.Go(x.stop)
+		}
+		wg.Wait()
+	})
+	c.start(c.nodes...)
+	return c
+}
+
+func unusedAddress(t testing.TB) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// start starts nodes side by side.
+func (c *brokers) start(nodes ...*clusterBroker) {
+	c.t.Helper()
+	var wg sync.WaitGroup
+	for _, x := range nodes {
+		wg.Go(func() {
+			if err := x.start(); err != nil {
+				c.t.Errorf("node %d: %v", x.id, err)
+			}
+		})
+	}
+	wg.Wait()
+	if c.t.Failed() {
+		c.t.FailNow()
+	}
+}
+
+func (x *clusterBroker) start() error {
+	peers, err := net.Listen("tcp", x.peer)
+	if err != nil {
+		return err
+	}
+	clients, err := net.Listen("tcp", x.client)
+	if err != nil {
+		return err
+	}
+	x.store, err = log.Open(x.dir+"/log", log.Options{MinFreeBytes: 1 << 20, Configuration: cluster.Configuration})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	port := int32(clients.Addr().(*net.TCPAddr).Port)
+	logger := slog.New(slog.DiscardHandler)
+	if os.Getenv("ROWTRAIL_CLUSTER_LOG") != "" {
+		logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("at", x.id)
+	}
+	x.node, err = cluster.Start(ctx, cluster.Options{
+		NodeID: x.id, Store: x.store, Logger: logger, DataDir: x.dir, Peers: x.c.peers, Listener: peers, ReplicaLagTime: 2 * time.Second,
+		Info: cluster.NodeInfo{Address: x.peer, Host: "127.0.0.1", Port: port, Rack: x.rack},
+	})
+	if err != nil {
+		return err
+	}
+	x.logs = &logLines{}
+	opts := Options{
+		Node: x.node, AdvertisedHost: "127.0.0.1", AdvertisedPort: port, Rack: x.rack, Logger: slog.New(slog.NewTextHandler(x.logs, nil)),
+		AutoCreateTopics: true,
+	}
+	for _, f := range x.change {
+		f(&opts)
+	}
+	b, err := New(opts)
+	if err != nil {
+		return err
+	}
+	x.served = make(chan error, 1)
+	go func() { x.served <- b.Serve(clients) }()
+	x.Broker = b
+	return nil
+}
+
+// stop ends a node in order: it hands over what it leads.
+func (x *clusterBroker) stop() {
+	if x.node == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if x.Broker != nil {
+		if err := x.Shutdown(ctx); err != nil {
+			x.c.t.Errorf("shut down broker %d: %v", x.id, err)
+		}
+		if err := <-x.served; !errors.Is(err, ErrClosed) {
+			x.c.t.Errorf("broker %d: Serve returned %v", x.id, err)
+		}
+	}
+	if err := x.node.Stop(ctx); err != nil {
+		x.c.t.Errorf("stop node %d: %v", x.id, err)
+	}
+	if err := x.store.Close(); err != nil {
+		x.c.t.Errorf("close store %d: %v", x.id, err)
+	}
+	if n := x.logs.count("request handler failed"); n > 0 {
+		x.c.t.Errorf("%d handlers panicked:\n%s", n, x.logs)
+	}
+	if x.c.t.Failed() {
+		x.c.t.Logf("node %d said:\n%s", x.id, x.logs)
+	}
+	x.node, x.Broker = nil, nil
+}
+
+// seeds are the addresses of the nodes that run.
+func (c *brokers) seeds() []string {
+	var out []string
+	for _, x := range c.nodes {
+		if x.Broker != nil {
+			out = append(out, x.client)
+		}
+	}
+	return out
+}
+
+func (c *brokers) client(opts ...kgo.Opt) *kgo.Client {
+	c.t.Helper()
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.seeds()...), kgo.MetadataMinAge(20 * time.Millisecond)}, opts...)...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(cl.Close)
+	return cl
+}
+
+// leader waits until a partition's leader serves.
+func (c *brokers) leader(topic string, partition int32) *clusterBroker {
+	c.t.Helper()
+	var found *clusterBroker
+	waitLong(c.t, "leader of "+topic, func() bool {
+		for _, x := range c.nodes {
+			if x.Broker == nil {
+				continue
+			}
+			if r, err := x.node.Replica(topic, partition); err == nil {
+				if _, _, self := r.Leader(); self {
+					found = x
+					return true
+				}
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func TestClusterMetadata(t *testing.T) {
+	c := serveCluster(t, 3)
+	adm := kadm.NewClient(c.client())
+	if _, err := adm.CreateTopic(t.Context(), 3, 3, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.CreateTopic(t.Context(), 1, 4, nil, "u"); err == nil {
+		t.Error("four replicas on three nodes")
+	}
+	for _, x := range c.nodes {
+		one, err := kgo.NewClient(kgo.SeedBrokers(x.client))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer one.Close()
+		waitLong(t, fmt.Sprintf("node %d knows all", x.id), func() bool {
+			m, err := kadm.NewClient(one).Metadata(t.Context(), "t")
+			if err != nil || len(m.Brokers) != 3 || m.Controller < 1 {
+				return false
+			}
+			for _, b := range m.Brokers {
+				n := c.nodes[b.NodeID-1]
+				if net.JoinHostPort(b.Host, fmt.Sprint(b.Port)) != n.client || b.Rack == nil || *b.Rack != n.rack {
+					t.Fatalf("node %d is told to be at %s:%d, rack %v", b.NodeID, b.Host, b.Port, b.Rack)
+				}
+			}
+			for _, p := range m.Topics["t"].Partitions {
+				if p.Leader != p.Replicas[0] || len(p.ISR) != 3 || p.Err != nil {
+					return false
+				}
+			}
+			return len(m.Topics["t"].Partitions) == 3
+		})
+	}
+	for _, name := range []string{"__consumer_offsets", "__transaction_state"} {
+		waitLong(t, name, func() bool {
+			for _, x := range c.nodes {
+				if topic := x.node.Catalog().Topics[name]; topic == nil || len(topic.Partitions[0].Members) != 3 {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
+// TestClusterLeaderStops: what was acknowledged is there, in order and once, and clients go on by themselves when the node that leads their
+// partition and their group stops.
+func TestClusterLeaderStops(t *testing.T) {
+	c := serveCluster(t, 3)
+	adm := kadm.NewClient(c.client())
+	if _, err := adm.CreateTopic(t.Context(), 1, 3, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	p := c.client(kgo.DefaultProduceTopic("t"))
+	produce := func(from, to int) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			if err := p.ProduceSync(t.Context(), kgo.StringRecord(fmt.Sprint(i))).FirstErr(); err != nil {
+				t.Fatalf("record %d: %v", i, err)
+			}
+		}
+	}
+	read := func(cl *kgo.Client, n int) (got []string) {
+		t.Helper()
+		for _, r := range consume(t, cl, n) {
+			got = append(got, string(r.Value))
+		}
+		return got
+	}
+	numbers := func(from, to int) (out []string) {
+		for i := from; i < to; i++ {
+			out = append(out, fmt.Sprint(i))
+		}
+		return out
+	}
+	produce(0, 50)
+	cl := c.client(kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.DisableAutoCommit())
+	if got := read(cl, 50); !slices.Equal(got, numbers(0, 50)) {
+		t.Fatalf("read %v", got)
+	}
+	if err := cl.CommitUncommittedOffsets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lead := c.leader("t", 0)
+	lead.stop()
+	produce(50, 100)
+	if got := read(cl, 50); !slices.Equal(got, numbers(50, 100)) {
+		t.Fatalf("read %v", got)
+	}
+	// The group's coordinator goes, too.
+	c.start(lead)
+	keeper := c.leader("__consumer_offsets", lead.groups.PartitionFor("g"))
+	if err := cl.CommitUncommittedOffsets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	keeper.stop()
+	produce(100, 120)
+	if got := read(cl, 20); !slices.Equal(got, numbers(100, 120)) {
+		t.Fatalf("read %v", got)
+	}
+	if err := cl.CommitUncommittedOffsets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cl.Close()
+	produce(120, 130)
+	again := c.client(kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"))
+	if got := read(again, 10); !slices.Equal(got, numbers(120, 130)) {
+		t.Fatalf("read after the commit %v", got)
+	}
+}
