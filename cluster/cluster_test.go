@@ -358,3 +358,48 @@ func TestNodesComeAndGo(t *testing.T) {
 		}
 	}
 }
+
+// TestADeadProcessIsNotWaitedFor: when a node's process ends, the others see its connections refused, and elect new leaders long before the
+// election timeout.
+func TestADeadProcessIsNotWaitedFor(t *testing.T) {
+	c := newTestCluster(t, 3)
+	const partitions = 100
+	if _, err := c.nodes[0].CreateTopic(t.Context(), TopicSpec{Name: "t", Partitions: partitions}); err != nil {
+		t.Fatal(err)
+	}
+	for p := range int32(partitions) {
+		c.leader("t", p)
+	}
+	dead := c.nodes[1]
+	eventually(t, "its leaderships", func() (bool, string) {
+		n := 0
+		for _, r := range dead.Replicas() {
+			if _, _, self := r.Leader(); self {
+				n++
+			}
+		}
+		return n >= partitions/3, fmt.Sprint(n)
+	})
+	began := time.Now()
+	if err := dead.net.net.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "new leaders", func() (bool, string) {
+		n := 0
+		for p := range int32(partitions) {
+			for _, x := range []*clusterNode{c.nodes[0], c.nodes[2]} {
+				if r, err := x.Replica("t", p); err == nil {
+					if _, _, self := r.Leader(); self {
+						n++
+					}
+				}
+			}
+		}
+		return n == partitions, fmt.Sprint(n)
+	})
+	took := time.Since(began)
+	t.Logf("%d partitions have leaders again after %v", partitions, took.Round(time.Millisecond))
+	if took > electionTicks*tickInterval {
+		t.Errorf("it took %v, which is what an election timeout takes", took)
+	}
+}

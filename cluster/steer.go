@@ -78,6 +78,7 @@ func (g *group) gone(node int32) {
 		g.logger.Debug("forget the leader", "group", uint64(g.id), "error", err)
 		return
 	}
+	g.lead.Store(&leadership{node: -1, epoch: int32(g.term)}) //nolint:gosec // a term
 	first := uint64(0)
 	for _, id := range g.conf.GetVoters() {
 		if memberOf(id).Node != node && (first == 0 || id < first) {
