@@ -79,7 +79,7 @@ func (n *Node) preferLeaders() {
 		p := &r.entry.Load().Partitions[r.partition]
 		to := p.Wanted()[0]
 		s := r.group.status.Load()
-		if s == nil || !s.Self || to.Node == n.opts.NodeID || p.Target != nil || !n.Alive(to.Node) || given >= maxHandOvers {
+		if s == nil || !s.Self || to.Node == n.opts.NodeID || p.Target != nil || !n.leaders.stays(to.Node, time.Now()) || given >= maxHandOvers {
 			continue
 		}
 		for _, m := range s.Members {
@@ -217,10 +217,16 @@ func (n *Node) Replicas() []*Replica {
 // handOverFor bounds how long a node that stops waits for others to lead what it led.
 const handOverFor = 3 * time.Second
 
-// handOver gives away what this node leads, so that clients need no election.
-func (n *Node) handOver(ctx context.Context) {
+// HandOver gives away what this node leads and tells the others to give it nothing back, so that clients of a node that stops need no
+// election. Nothing else of the node changes. Stop does it, too.
+func (n *Node) HandOver(ctx context.Context) {
+	if n.net == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, handOverFor)
 	defer cancel()
+	n.leaving.Store(true)
+	n.net.broadcastFrame(encodeLeaving())
 	for {
 		leads := 0
 		for _, r := range append(n.Replicas(), n.ctl.replica) {
@@ -229,7 +235,7 @@ func (n *Node) handOver(ctx context.Context) {
 				continue
 			}
 			for _, m := range s.Members {
-				if m.Voter && m.InSync && m.Node != n.opts.NodeID && n.Alive(m.Node) {
+				if m.Voter && m.InSync && m.Node != n.opts.NodeID && n.leaders.stays(m.Node, time.Now()) {
 					leads++
 					r.transfer(m.Member, true)
 					break

@@ -331,6 +331,8 @@ func (s *catalogState) placeTopic(spec *TopicSpec) ([]Placement, error) {
 		return nil, fmt.Errorf("there is no node that is not draining: %w", ErrInvalidReplicationFactor)
 	case rf == -1 || rf == 0:
 		rf = min(defaultReplicationFactor, len(sites))
+	case spec.few:
+		rf = min(rf, len(sites))
 	case rf < 1 || rf > len(sites):
 		return nil, fmt.Errorf("replication factor %d asked for, the cluster has %d nodes to place replicas on: %w", rf, len(sites), ErrInvalidReplicationFactor)
 	}

@@ -55,6 +55,7 @@ type former struct {
 	self   registration
 	named  string // the cluster id that the configuration gives; "": any
 	logger *slog.Logger
+	waits  func(string) // nil: nobody is told
 }
 
 // form returns once the data directory belongs to a cluster. A blank directory founds none by itself unless it is the only peer: first all
@@ -63,6 +64,9 @@ func (f *former) form(ctx context.Context) error {
 	var said time.Time
 	for {
 		done, waiting, err := f.try(ctx)
+		if f.waits != nil {
+			f.waits(waiting)
+		}
 		if done || err != nil {
 			return err
 		}

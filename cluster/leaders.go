@@ -15,6 +15,9 @@ const announceEvery = 2 * time.Second
 // aliveFor is how long a node counts as alive after it was heard last.
 const aliveFor = 6 * time.Second
 
+// leavesFor is how long a node that said that it stops is taken at its word; it says so again with every announcement.
+const leavesFor = 3 * announceEvery
+
 // announcement is what a leader says of its group to all nodes.
 type announcement struct {
 	group  log.GroupID
@@ -28,7 +31,8 @@ type leaders struct {
 	of    map[log.GroupID]leaderOf
 	own   map[log.GroupID]announcement
 	heard map[int32]time.Time
-	moved chan struct{} // closed at the next change
+	left  map[int32]time.Time // when a node said that it stops
+	moved chan struct{}       // closed at the next change
 }
 
 type leaderOf struct {
@@ -37,7 +41,8 @@ type leaderOf struct {
 }
 
 func newLeaders() *leaders {
-	return &leaders{of: map[log.GroupID]leaderOf{}, own: map[log.GroupID]announcement{}, heard: map[int32]time.Time{}, moved: make(chan struct{})}
+	return &leaders{of: map[log.GroupID]leaderOf{}, own: map[log.GroupID]announcement{}, heard: map[int32]time.Time{},
+		left: map[int32]time.Time{}, moved: make(chan struct{})}
 }
 
 // lead notes what this node leads, or that it leads a group no more. It reports whether the others are to be told.
@@ -116,6 +121,22 @@ func (l *leaders) gone(node int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.heard, node)
+	delete(l.left, node)
+}
+
+// leave notes that a node stops: what it is given it would only give away again.
+func (l *leaders) leave(node int32, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left[node] = now
+}
+
+// stays reports that a node is alive and has not said lately that it stops.
+func (l *leaders) stays(node int32, now time.Time) bool {
+	l.mu.Lock()
+	at, left := l.left[node]
+	l.mu.Unlock()
+	return l.alive(node, now) && (!left || now.Sub(at) >= leavesFor)
 }
 
 // forget drops groups that do not exist any more.
@@ -148,7 +169,14 @@ func (l *leaders) changed() <-chan struct{} {
 	return l.moved
 }
 
-const wireLeaders byte = 'l' // count, then group, epoch, in-sync nodes of each
+const (
+	wireLeaders byte = 'l' // count, then group, epoch, in-sync nodes of each
+	wireLeaving byte = 'x' // nothing more: the node stops
+)
+
+func encodeLeaving() []byte { return []byte{wireVersion, wireLeaving} }
+
+func isLeaving(b []byte) bool { return len(b) == 2 && b[0] == wireVersion && b[1] == wireLeaving }
 
 // encodeLeaders is a frame of announcements; one without any says that the node is alive.
 func encodeLeaders(as []announcement) []byte {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -96,7 +97,7 @@ func (x *network) check(h peer.Hello) error {
 	case h.Kind == peer.Call:
 		return nil // a node that joins is not known yet
 	case !x.ready():
-		return fmt.Errorf("node %d is starting", me.Node)
+		return fmt.Errorf("node %d is starting: %w", me.Node, peer.ErrLater)
 	}
 	for _, i := range x.n.Catalog().Nodes {
 		if i.ID == h.Node && i.Disk != h.Disk {
@@ -116,6 +117,10 @@ func (x *network) receive(from int32, frame []byte) {
 			return
 		}
 		x.n.leaders.hear(from, now, as)
+		return
+	}
+	if isLeaving(frame) {
+		x.n.leaders.leave(from, now)
 		return
 	}
 	var ms []Envelope
@@ -146,10 +151,12 @@ func (x *network) Send(node int32, ms []Envelope) {
 }
 
 // broadcast tells every other node.
-func (x *network) broadcast(as []announcement) {
+func (x *network) broadcast(as []announcement) { x.broadcastFrame(encodeLeaders(as)) }
+
+func (x *network) broadcastFrame(frame []byte) {
 	for _, i := range x.n.Catalog().Nodes {
 		if i.ID != x.n.opts.NodeID {
-			x.net.Send(i.ID, peer.Control, encodeLeaders(as))
+			x.net.Send(i.ID, peer.Control, slices.Clone(frame)) // which takes the bytes over
 		}
 	}
 }
@@ -199,6 +206,9 @@ func (n *Node) announceLoop(ctx context.Context) {
 	defer t.Stop()
 	for {
 		n.net.broadcast(n.leaders.everything())
+		if n.leaving.Load() {
+			n.net.broadcastFrame(encodeLeaving())
+		}
 		select {
 		case <-t.C:
 		case <-ctx.Done():

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rowtrail/rowtrail/cluster/topicconfig"
@@ -25,6 +26,8 @@ type Options struct {
 	Workers int
 	// DefaultPartitions is used where a TopicSpec says -1. Default 1.
 	DefaultPartitions int32
+	// ReplicationFactor is used where a TopicSpec does not say; a smaller cluster gives what it has. Default 3.
+	ReplicationFactor int16
 	// TopicDefaults are topic properties that hold where neither a topic nor the cluster's defaults say anything.
 	TopicDefaults map[string]string
 	// RetentionInterval is how often partitions are trimmed by size and time. Default 1 s, so that a fast producer
@@ -43,6 +46,8 @@ type Options struct {
 	ReplicaLagTime time.Duration
 	// TransferRate bounds, in bytes per second, the raftSnapshots that this node sends. Default DefaultTransferRate.
 	TransferRate int64
+	// Waiting is told what a blank data directory waits for, again and again until it belongs to a cluster.
+	Waiting func(string)
 	// OnFatal is called once when the node has halted because durability can no longer be promised. It may call Stop.
 	OnFatal func(error)
 }
@@ -71,6 +76,9 @@ func (o *Options) complete() error {
 	if o.DefaultPartitions <= 0 {
 		o.DefaultPartitions = 1
 	}
+	if o.ReplicationFactor <= 0 {
+		o.ReplicationFactor = defaultReplicationFactor
+	}
 	if err := topicconfig.CheckTopic(o.TopicDefaults); err != nil {
 		return fmt.Errorf("start cluster: defaults of topics: %w", err)
 	}
@@ -96,10 +104,12 @@ type Node struct {
 	leaders *leaders
 	net     *network // nil: a cluster of one
 
+	leaving atomic.Bool // HandOver was called
 	// started is closed once the controller's log is open.
 	started chan struct{}
 
 	mu       sync.RWMutex
+	opened   bool                  // all replicas that were placed here at the start have been opened
 	replicas map[string][]*Replica // topic name -> by partition; nil entry: not on this node
 	broken   map[log.GroupID]error // logs that could not be opened, by their id in the store
 
@@ -172,7 +182,7 @@ func (n *Node) start(ctx context.Context) error {
 
 // belong makes a blank data directory belong to a cluster.
 func (n *Node) belong(ctx context.Context) error {
-	f := former{id: n.id, peers: n.opts.Peers, self: registration{Node: n.info(), ID: n.opts.NodeID}, named: n.opts.ClusterID, logger: n.opts.Logger}
+	f := former{id: n.id, peers: n.opts.Peers, self: registration{Node: n.info(), ID: n.opts.NodeID}, named: n.opts.ClusterID, logger: n.opts.Logger, waits: n.opts.Waiting}
 	if len(f.peers) == 0 {
 		f.peers = []Peer{{ID: n.opts.NodeID}}
 	}
@@ -333,9 +343,7 @@ func (n *Node) await(ctx context.Context, g *group) error {
 
 // Stop gives away what this node leads, hands in what is in flight and stops the workers. The Store is closed by its owner afterwards.
 func (n *Node) Stop(ctx context.Context) error {
-	if n.net != nil {
-		n.handOver(ctx)
-	}
+	n.HandOver(ctx)
 	n.stop()
 	n.loops.Wait()
 	err := n.sched.stop(ctx)

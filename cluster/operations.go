@@ -11,6 +11,7 @@ type TopicSpec struct {
 	Name              string
 	Partitions        int32
 	ReplicationFactor int16 // 0: the default, too
+	few               bool  // ReplicationFactor is a default: a smaller cluster gives what it has
 	// Assignment, when not nil, names the nodes of each partition's replicas, in order of preference, in the place of both numbers.
 	Assignment [][]int32
 	Internal   bool
@@ -27,6 +28,9 @@ func (n *Node) complete(spec *TopicSpec) {
 	}
 	if spec.Partitions == -1 {
 		spec.Partitions = n.opts.DefaultPartitions
+	}
+	if spec.ReplicationFactor == -1 || spec.ReplicationFactor == 0 {
+		spec.ReplicationFactor, spec.few = n.opts.ReplicationFactor, true
 	}
 }
 

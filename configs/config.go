@@ -5,6 +5,7 @@ package configs
 type Config struct {
 	Node       Node        `key:"node" doc:"This process."`
 	Listen     Listen      `key:"listen" doc:"Where the node listens. It listens on loopback unless told otherwise."`
+	Cluster    Cluster     `key:"cluster" doc:"The other nodes of this one's cluster; without it the node is a cluster by itself. docs/cluster.md has the whole story."`
 	Log        Log         `key:"log" doc:"Defaults of the log's topics, and limits of consumer groups, by Kafka's names; a topic's own configuration wins."`
 	Logging    Logging     `key:"logging" doc:"What the process writes to standard error."`
 	Connectors []Connector `key:"connectors" doc:"Sources whose changes are captured."`
@@ -19,7 +20,7 @@ type Node struct {
 	ID              int32    `key:"id" default:"1" min:"1" doc:"Number of this node, unique in its cluster. It must not change once the data directory is in use."`
 	DataDir         string   `key:"data_dir" default:"./data" doc:"Directory of the log and of the views; relative to the working directory. One process at a time may use it."`
 	ClusterID       string   `key:"cluster_id" default:"" doc:"Name that clients see as the cluster id; empty: made up at the first start and kept."`
-	Rack            string   `key:"rack" default:"" doc:"Rack or availability zone of this node, told to clients."`
+	Rack            string   `key:"rack" default:"" doc:"Rack or availability zone of this node: replicas of a partition go to different ones, and clients are told of it."`
 	MinFreeBytes    Size     `key:"min_free_bytes" default:"512MiB" min:"1" doc:"Below this much free space on the data directory's file system writes are refused; reads go on, and writes resume when space is back."`
 	MemoryLimit     Size     `key:"memory_limit" default:"224MiB" min:"0" doc:"Soft limit of the Go heap, past which the garbage collector works harder (as GOMEMLIMIT, which wins when set); 0: none."`
 	ShutdownTimeout Duration `key:"shutdown_timeout" default:"30s" min:"0" doc:"How long a graceful stop may take before what is left is cut off. A second signal, a second or more after the first, ends the process at once."`
@@ -60,13 +61,37 @@ type SASLUser struct {
 	Password Secret `key:"password" required:"true" doc:"Its password, as ${NAME} or file:/path."`
 }
 
+// Cluster is how nodes reach each other.
+type Cluster struct {
+	Listen            Address    `key:"listen" default:"" doc:"Address where the other nodes connect; empty: there are none."`
+	Advertised        Address    `key:"advertised" default:"" doc:"Address that the other nodes are told to connect to; empty: this node's in peers, else listen."`
+	Peers             []Peer     `key:"peers" doc:"The cluster's first nodes, the same list on each of them; on a node that joins later: nodes that are in the cluster."`
+	TLS               ClusterTLS `key:"tls" doc:"Mutual TLS between the nodes; without cert they speak in the clear."`
+	ReplicaLagTimeMax Duration   `key:"replica_lag_time_max" default:"30s" min:"1" doc:"A replica that has not had all of the leader's log for so long is no longer in sync (replica.lag.time.max.ms)."`
+	TransferRate      Size       `key:"transfer_rate" default:"64MiB" min:"1024" doc:"Bytes per second that this node sends, at most, to replicas that begin anew or were away too long."`
+}
+
+// Peer is one node of the cluster.
+type Peer struct {
+	ID      int32   `key:"id" required:"true" min:"1" doc:"Its node.id."`
+	Address Address `key:"address" required:"true" doc:"Where the other nodes reach it: its cluster.advertised, or cluster.listen."`
+}
+
+// ClusterTLS is the certificates between nodes, which both sides of a connection show.
+type ClusterTLS struct {
+	Cert string `key:"cert" default:"" doc:"PEM file of this node's certificate; it must name the host that other nodes connect to. Files are read again when they change."`
+	Key  string `key:"key" default:"" doc:"PEM file of the certificate's private key."`
+	CA   string `key:"ca" default:"" doc:"PEM file of the authorities that sign the nodes' certificates. Whoever has a certificate of theirs is let into the cluster: use an authority of its own."`
+}
+
 // Log is the defaults of topics and the limits of groups.
 type Log struct {
-	NumPartitions    int32  `key:"num.partitions" default:"1" min:"1" max:"10000" doc:"Partitions of a topic that is created without a number."`
-	AutoCreateTopics bool   `key:"auto.create.topics.enable" default:"true" doc:"Create a topic when a client that allows it asks for one that is missing."`
-	RetentionBytes   Size   `key:"retention.bytes" default:"-1" min:"-1" doc:"Size of a partition above which its oldest records are deleted; -1: never. Deleted history is also gone from state and history queries."`
-	RetentionMs      Millis `key:"retention.ms" default:"-1" min:"-1" doc:"Age above which records are deleted, in milliseconds or with a unit (7d); -1: never. Deleted history is also gone from state and history queries."`
-	MaxMessageBytes  Size   `key:"max.message.bytes" default:"1048588" min:"1024" max:"33554432" doc:"Largest record batch that a producer may send."`
+	NumPartitions     int32  `key:"num.partitions" default:"1" min:"1" max:"10000" doc:"Partitions of a topic that is created without a number."`
+	ReplicationFactor int32  `key:"default.replication.factor" default:"3" min:"1" max:"100" doc:"Replicas of a partition where the creation of a topic does not say; a cluster of fewer nodes gives what it has."`
+	AutoCreateTopics  bool   `key:"auto.create.topics.enable" default:"true" doc:"Create a topic when a client that allows it asks for one that is missing."`
+	RetentionBytes    Size   `key:"retention.bytes" default:"-1" min:"-1" doc:"Size of a partition above which its oldest records are deleted; -1: never. Deleted history is also gone from state and history queries."`
+	RetentionMs       Millis `key:"retention.ms" default:"-1" min:"-1" doc:"Age above which records are deleted, in milliseconds or with a unit (7d); -1: never. Deleted history is also gone from state and history queries."`
+	MaxMessageBytes   Size   `key:"max.message.bytes" default:"1048588" min:"1024" max:"33554432" doc:"Largest record batch that a producer may send."`
 
 	CleanupPolicy      string `key:"cleanup.policy" default:"delete" doc:"delete, compact, or compact,delete: whether old records go by age and size, or all but the last record of every key do. Empty: nothing is ever removed."`
 	MinCompactionLagMs Millis `key:"min.compaction.lag.ms" default:"0" min:"0" doc:"Shortest time that a record of a compacted topic stays."`
@@ -76,7 +101,7 @@ type Log struct {
 	SegmentBytes       Size   `key:"segment.bytes" default:"1GiB" min:"14" max:"2147483647" doc:"How much must be uncompacted before a topic is compacted; more than 1MiB counts as 1MiB."`
 	SegmentMs          Millis `key:"segment.ms" default:"7d" min:"1" doc:"Age at which a record makes compaction possible before segment.bytes is reached; more than 10m count as 10m."`
 
-	MinInsyncReplicas  int32  `key:"min.insync.replicas" default:"1" min:"1" max:"2147483647" doc:"Replicas that must have a record on disk before acks=all is answered; at most as many as a topic has."`
+	MinInsyncReplicas  int32  `key:"min.insync.replicas" default:"1" min:"1" max:"2147483647" doc:"Replicas that must have a record on disk before acks=all is answered; at most as many as a topic has. A majority always must."`
 	TimestampType      string `key:"message.timestamp.type" default:"CreateTime" enum:"CreateTime,LogAppendTime" doc:"Whether a record's timestamp is the producer's or the time of the append."`
 	TimestampBeforeMax Millis `key:"message.timestamp.before.max.ms" default:"9223372036854775807" min:"0" doc:"How far a record's timestamp may be behind this node's clock; the default is no limit. Connectors of this process are not bound by it."`
 	TimestampAfterMax  Millis `key:"message.timestamp.after.max.ms" default:"1h" min:"0" doc:"How far a record's timestamp may be ahead of this node's clock. Connectors of this process are not bound by it."`

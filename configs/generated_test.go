@@ -96,6 +96,7 @@ func TestFullExampleIsTheDefaults(t *testing.T) {
 		}
 	}
 	full.Listen.SASL.Mechanisms, full.Listen.SASL.Users = nil, nil // there is no default to write
+	full.Cluster.Listen, full.Cluster.Peers = "", nil
 	full.Connectors, full.Sinks, full.file, full.lines = nil, nil, "", nil
 	standard.file, standard.lines = "", nil
 	if !reflect.DeepEqual(full, standard) {

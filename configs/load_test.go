@@ -30,7 +30,7 @@ func TestProblems(t *testing.T) {
 		{"unknown key with a near name", "node:\n  data_dri: x\n", []string{"f:2: node.data_dri: unknown key; did you mean node.data_dir?"}},
 		{"unknown key of another section", "data_dir: x\n", []string{"f:1: data_dir: unknown key; did you mean node.data_dir?"}},
 		{"unknown key without a near name", "logging: {zzzzzzzzzz: 1}\n", []string{"f:1: logging.zzzzzzzzzz: unknown key; remove it; the keys under logging are level, format"}},
-		{"unknown section", "qqqqqqqqqq: 1\n", []string{"f:1: qqqqqqqqqq: unknown key; remove it; the keys at the top level are node, listen, log, logging, connectors, sinks"}},
+		{"unknown section", "qqqqqqqqqq: 1\n", []string{"f:1: qqqqqqqqqq: unknown key; remove it; the keys at the top level are node, listen, cluster, log, logging, connectors, sinks"}},
 		{"all at once, by line", "listen:\n  kafka: 9092\nnode:\n  id: 0\nlogging:\n  level: inof\n  lvel: info\n", []string{
 			`f:2: listen.kafka: "9092" is not an address; write host:port, as 127.0.0.1:9092`,
 			"f:4: node.id: 0 is out of range; write at least 1",

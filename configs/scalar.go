@@ -81,6 +81,9 @@ func (d *Duration) number() (int64, bool) { return int64(*d), true }
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
+// Duration is the time span.
+func (d Duration) Duration() time.Duration { return time.Duration(d) }
+
 // MarshalText makes other encodings write the file's notation.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 

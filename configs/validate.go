@@ -22,6 +22,7 @@ func (c *Config) validate(known Problems) Problems {
 	v.listeners()
 	v.tls()
 	v.sasl()
+	v.cluster()
 	v.directory()
 	v.groups()
 	v.topicDefaults()

@@ -45,6 +45,7 @@ type Hello struct {
 // reply is the answer to a Hello.
 type reply struct {
 	Error string `json:"error,omitempty"`
+	Later bool   `json:"later,omitempty"` // it may be asked again
 	Hello
 }
 
@@ -52,6 +53,8 @@ type reply struct {
 var (
 	// ErrRefused: the other node does not want this one; the text says why and what to do.
 	ErrRefused = errors.New("refused by the other node")
+	// ErrLater: the other node cannot serve this one yet.
+	ErrLater = errors.New("not yet")
 	// ErrClosed: the network was closed.
 	ErrClosed = errors.New("closed")
 )
@@ -73,6 +76,9 @@ func greet(c net.Conn, h Hello) (Identity, error) {
 	if err := readJSON(c, &r); err != nil {
 		return Identity{}, err
 	}
+	if r.Later {
+		return r.Identity, fmt.Errorf("%w: %s", ErrLater, r.Error)
+	}
 	if r.Error != "" {
 		return r.Identity, fmt.Errorf("%w: %s", ErrRefused, r.Error)
 	}
@@ -91,7 +97,7 @@ func welcome(c net.Conn, self Hello, check func(Hello) error) (Hello, error) {
 	err := check(h)
 	r := reply{Hello: self}
 	if err != nil {
-		r.Error = err.Error()
+		r.Error, r.Later = err.Error(), errors.Is(err, ErrLater)
 	}
 	if werr := writeJSON(c, r); err == nil {
 		err = werr

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -223,7 +224,11 @@ func (n *Network) serve(c net.Conn) {
 	}
 	h, err := welcome(c, n.hello(""), n.check)
 	if err != nil {
-		n.opts.Logger.Warn("a peer was turned away", "remote", c.RemoteAddr().String(), "node", h.Node, "error", err)
+		level := slog.LevelWarn
+		if errors.Is(err, ErrLater) || errors.Is(err, io.EOF) { // a look whether this process is there says nothing, too
+			level = slog.LevelDebug
+		}
+		n.opts.Logger.Log(n.ctx, level, "a peer was turned away", "remote", c.RemoteAddr().String(), "node", h.Node, "error", err)
 		return
 	}
 	if h.Kind == Control || h.Kind == Append {

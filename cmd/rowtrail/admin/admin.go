@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,14 +67,42 @@ type Server struct {
 	opts Options
 	http *http.Server
 	busy chan struct{}
+	mux  atomic.Pointer[http.ServeMux]
 }
 
 // New builds the server and its own metrics registry.
 func New(opts Options) (*Server, error) {
-	s := &Server{opts: opts, busy: make(chan struct{}, maxConcurrent)}
+	s := Begin(opts.Version, opts.Node.NotReady, opts.Logger)
+	return s, s.Open(opts)
+}
+
+// Begin builds a server that answers for the health of a node that has nothing else to show yet: one that waits for the other nodes of its cluster
+// is alive, and says what it waits for.
+func Begin(version string, notReady func() []string, logger *slog.Logger) *Server {
+	s := &Server{busy: make(chan struct{}, maxConcurrent)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { health(w, version) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusServiceUnavailable, Readiness{Reasons: append([]string{}, notReady()...), Degraded: []string{}})
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "1")
+		fail(w, http.StatusServiceUnavailable, "the node is not ready: "+strings.Join(notReady(), "; "))
+	})
+	s.mux.Store(mux)
+	s.http = &http.Server{
+		Handler: s.limit(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+	return s
+}
+
+// Open has the server answer for a node that has started.
+func (s *Server) Open(opts Options) error {
+	s.opts = opts
 	registry, err := newRegistry(opts)
 	if err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
+		return fmt.Errorf("register metrics: %w", err)
 	}
 	mux := http.NewServeMux()
 	for _, r := range s.routes(registry) {
@@ -81,11 +111,8 @@ func New(opts Options) (*Server, error) {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, fmt.Sprintf("no such endpoint: %s %s", r.Method, r.URL.Path))
 	})
-	s.http = &http.Server{
-		Handler: s.limit(mux), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
-	}
-	return s, nil
+	s.mux.Store(mux)
+	return nil
 }
 
 type route struct {
@@ -97,7 +124,7 @@ type route struct {
 func (s *Server) routes(registry *prometheus.Registry) []route {
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	list := []route{
-		{"GET /healthz", s.health},
+		{"GET /healthz", func(w http.ResponseWriter, _ *http.Request) { health(w, s.opts.Version) }},
 		{"GET /readyz", s.ready},
 		{"GET /metrics", metrics.ServeHTTP},
 		{"GET /v1/topics", s.topics},
@@ -140,7 +167,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // limit bounds the requests being answered; health and metrics must answer even then.
-func (s *Server) limit(next http.Handler) http.Handler {
+func (s *Server) limit() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/healthz", "/readyz", "/metrics":
@@ -154,13 +181,13 @@ func (s *Server) limit(next http.Handler) http.Handler {
 				return
 			}
 		}
-		next.ServeHTTP(w, r)
+		s.mux.Load().ServeHTTP(w, r)
 	})
 }
 
 // health says that the process runs; it answers 200 as long as it can answer at all.
-func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, map[string]string{"status": "ok", "version": s.opts.Version})
+func health(w http.ResponseWriter, version string) {
+	reply(w, http.StatusOK, map[string]string{"status": "ok", "version": version})
 }
 
 // Readiness is the answer of /readyz: 200 when Ready, 503 otherwise. Degraded names connectors and sinks that

@@ -36,7 +36,7 @@ type Daemon struct {
 	opts   Options
 	logger *slog.Logger
 
-	kafka, http net.Listener // http is nil when there is no admin endpoint
+	kafka, http, peers net.Listener // http is nil when there is no admin endpoint, peers when there are no other nodes
 
 	store  *log.Store
 	node   *cluster.Node
@@ -46,6 +46,7 @@ type Daemon struct {
 
 	runners []*runner
 	phase   atomic.Value // string: "starting", "" or "stopping"
+	waiting atomic.Value // string: what a node that starts waits for
 
 	ctx       context.Context    // of everything that runs in the background
 	cancel    context.CancelFunc // ends it
@@ -82,16 +83,12 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err := d.listen(); err != nil {
 		return err
 	}
+	d.beginAdmin()
 	if err := d.openStore(); err != nil {
 		return err
 	}
-	var err error
-	d.node, err = cluster.Start(ctx, cluster.Options{
-		NodeID: d.cfg.Node.ID, ClusterID: d.cfg.Node.ClusterID, Store: d.store, Logger: d.logger.With("part", "cluster"),
-		DefaultPartitions: d.cfg.Log.NumPartitions, TopicDefaults: d.cfg.Log.TopicDefaults(), OnFatal: d.fail,
-	})
-	if err != nil {
-		return fmt.Errorf("start cluster node: %w", err)
+	if err := d.startNode(ctx); err != nil {
+		return err
 	}
 	if err := d.startBroker(); err != nil {
 		return err
@@ -100,7 +97,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		return err
 	}
 	d.buildPlanes()
-	if err := d.startAdmin(); err != nil {
+	if err := d.openAdmin(); err != nil {
 		return err
 	}
 	d.runPlanes()
@@ -117,6 +114,7 @@ func (d *Daemon) openStore() error {
 	}
 	store, err := log.Open(filepath.Join(dir, "log"), log.Options{
 		Logger: d.logger.With("part", "log"), MinFreeBytes: int64(d.cfg.Node.MinFreeBytes), OnFatal: d.fail,
+		Configuration: cluster.Configuration,
 	})
 	if err != nil {
 		return explainOpen(dir, err)
@@ -202,12 +200,24 @@ func (d *Daemon) diskSpace() (total, usable int64) {
 	return int64(fs.Blocks) * block, int64(fs.Bavail) * block //nolint:gosec // sizes of a file system
 }
 
-func (d *Daemon) startAdmin() error {
+// beginAdmin answers for the node's health while it starts, which takes as long as its peers do.
+func (d *Daemon) beginAdmin() {
 	if d.http == nil {
+		return
+	}
+	d.admin = admin.Begin(d.opts.Version, d.NotReady, d.logger.With("part", "admin"))
+	d.serversWG.Go(func() {
+		if err := d.admin.Serve(d.http); err != nil {
+			d.fail(err)
+		}
+	})
+}
+
+func (d *Daemon) openAdmin() error {
+	if d.admin == nil {
 		return nil
 	}
-	var err error
-	d.admin, err = admin.New(admin.Options{
+	err := d.admin.Open(admin.Options{
 		Node: d, Views: d.views, Storage: d.store.Stats, Groups: d.broker.GroupLags, Kafka: d.broker.Stats,
 		Version: d.opts.Version, Pprof: d.cfg.Listen.Pprof,
 		Logger: d.logger.With("part", "admin"),
@@ -215,11 +225,6 @@ func (d *Daemon) startAdmin() error {
 	if err != nil {
 		return fmt.Errorf("start admin endpoint: %w", err)
 	}
-	d.serversWG.Go(func() {
-		if err := d.admin.Serve(d.http); err != nil {
-			d.fail(err)
-		}
-	})
 	return nil
 }
 
@@ -247,14 +252,17 @@ func (d *Daemon) stop(ctx context.Context) error {
 		d.planes()
 		errs = append(errs, waitFor(ctx, &d.planesWG, "connectors and sinks"))
 	}
+	if d.node != nil {
+		d.node.HandOver(ctx)
+	}
 	if d.broker != nil {
 		errs = append(errs, d.broker.Shutdown(ctx))
 	}
 	if d.admin != nil {
 		errs = append(errs, d.admin.Shutdown(ctx))
 	}
-	for _, l := range []net.Listener{d.kafka, d.http} {
-		if l != nil {
+	for _, l := range []net.Listener{d.kafka, d.http, d.peers} {
+		if l != nil && (l != d.peers || d.node == nil) { // the node needs its own to the end
 			_ = l.Close() // its server has closed it already, if it had started
 		}
 	}

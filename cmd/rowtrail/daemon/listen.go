@@ -17,6 +17,11 @@ func (d *Daemon) listen() error {
 		return err
 	}
 	d.kafka = kafka
+	if d.cfg.Cluster.Enabled() {
+		if d.peers, err = listenOn("cluster.listen", d.cfg.Cluster.Listen); err != nil {
+			return err
+		}
+	}
 	if d.cfg.Listen.HTTP == "" {
 		return nil
 	}
@@ -50,6 +55,19 @@ func (d *Daemon) advertised() (string, int32) {
 		return address.Host(), int32(bound.Port()) //nolint:gosec // a port
 	}
 	return address.Host(), int32(address.Port()) //nolint:gosec // a port
+}
+
+// clusterAddress is what other nodes are told to dial; "" when there are none.
+func (d *Daemon) clusterAddress() string {
+	if d.peers == nil {
+		return ""
+	}
+	address := d.cfg.ClusterAddress()
+	if address.Port() == 0 {
+		bound := configs.Address(d.peers.Addr().String())
+		return net.JoinHostPort(address.Host(), strconv.Itoa(bound.Port()))
+	}
+	return string(address)
 }
 
 // KafkaAddress is where the Kafka listener is bound.

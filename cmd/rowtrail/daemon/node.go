@@ -94,8 +94,17 @@ func (d *Daemon) Sinks() []sink.Status {
 // NotReady lists why the node should not get work. A failed connector or sink is no such reason: the log serves.
 func (d *Daemon) NotReady() []string {
 	var reasons []string
-	if phase, _ := d.phase.Load().(string); phase != "" {
+	switch phase, _ := d.phase.Load().(string); {
+	case phase == "starting": // and nothing else of the node may be looked at
+		if what, _ := d.waiting.Load().(string); what != "" {
+			return []string{"starting: it belongs to no cluster yet and waits for " + what}
+		}
+		return []string{phase}
+	case phase != "":
 		reasons = append(reasons, phase)
+	}
+	if d.node != nil {
+		reasons = append(reasons, d.node.NotReady()...)
 	}
 	if d.store != nil {
 		if err := d.store.Writable(); err != nil {

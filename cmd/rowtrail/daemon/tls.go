@@ -16,9 +16,10 @@ import (
 // certificateLook is how often, at most, a handshake looks whether the files have changed.
 const certificateLook = time.Second
 
-// certificates are the listener's, read again when their files change.
+// certificates are a configuration of TLS from files, read again when they change.
 type certificates struct {
-	files  configs.TLS
+	paths  []string
+	load   func() (*tls.Config, error)
 	logger *slog.Logger
 
 	mu     sync.Mutex
@@ -27,26 +28,73 @@ type certificates struct {
 	looked time.Time
 }
 
-// CheckTLS reads the files of a listener's TLS.
+// CheckTLS reads the files of the Kafka listener's TLS.
 func CheckTLS(files configs.TLS) error {
 	_, err := loadTLS(files)
 	return err
 }
 
-// openCertificates returns the configuration of the listener; nil without TLS.
+// CheckClusterTLS reads the files of the TLS between nodes.
+func CheckClusterTLS(files configs.ClusterTLS) error {
+	_, err := loadClusterTLS(files)
+	return err
+}
+
+func openFiles(paths []string, load func() (*tls.Config, error), logger *slog.Logger) (*certificates, error) {
+	c := &certificates{paths: paths, load: load, logger: logger, stamp: stampOf(paths), looked: time.Now()}
+	var err error
+	c.config, err = load()
+	return c, err
+}
+
+// openCertificates returns the configuration of the Kafka listener; nil without TLS.
 func openCertificates(files configs.TLS, logger *slog.Logger) (*tls.Config, error) {
 	if !files.Enabled() {
 		return nil, nil
 	}
-	c := &certificates{files: files, logger: logger, stamp: stampOf(files), looked: time.Now()}
-	var err error
-	if c.config, err = loadTLS(files); err != nil {
+	c, err := openFiles([]string{files.Cert, files.Key, files.ClientCA}, func() (*tls.Config, error) { return loadTLS(files) }, logger)
+	if err != nil {
 		return nil, err
 	}
+	return c.server(), nil
+}
+
+// openClusterCertificates returns both sides' configuration of connections between nodes; nil without TLS.
+func openClusterCertificates(files configs.ClusterTLS, logger *slog.Logger) (server, client *tls.Config, err error) {
+	if !files.Enabled() {
+		return nil, nil, nil
+	}
+	c, err := openFiles([]string{files.Cert, files.Key, files.CA}, func() (*tls.Config, error) { return loadClusterTLS(files) }, logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.server(), c.client(), nil
+}
+
+func (c *certificates) server() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current(time.Now()), nil },
-	}, nil
+	}
+}
+
+// client verifies by the newest authorities, which RootCAs of a configuration that is in use could not become.
+func (c *certificates) client() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection does it
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &c.current(time.Now()).Certificates[0], nil
+		},
+		VerifyConnection: func(s tls.ConnectionState) error {
+			between := x509.NewCertPool()
+			for _, cert := range s.PeerCertificates[1:] {
+				between.AddCert(cert)
+			}
+			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: s.ServerName, Roots: c.current(time.Now()).ClientCAs, Intermediates: between})
+			return err
+		},
+	}
 }
 
 // current is the newest good configuration. Files that cannot be used leave the one before in place, which a log line says.
@@ -57,25 +105,25 @@ func (c *certificates) current(now time.Time) *tls.Config {
 		return c.config
 	}
 	c.looked = now
-	stamp := stampOf(c.files)
+	stamp := stampOf(c.paths)
 	if stamp == c.stamp {
 		return c.config
 	}
-	config, err := loadTLS(c.files)
+	config, err := c.load()
 	c.stamp = stamp
 	if err != nil {
 		c.logger.Error("the certificates have changed and cannot be used; those before stay in use", "error", err)
 		return c.config
 	}
-	c.logger.Info("certificates are read again", "cert", c.files.Cert)
+	c.logger.Info("certificates are read again", "cert", c.paths[0])
 	c.config = config
 	return config
 }
 
 // stampOf changes when the files do.
-func stampOf(files configs.TLS) string {
+func stampOf(paths []string) string {
 	var stamp string
-	for _, path := range []string{files.Cert, files.Key, files.ClientCA} {
+	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
 			stamp += "missing;"
@@ -87,19 +135,10 @@ func stampOf(files configs.TLS) string {
 }
 
 func loadTLS(files configs.TLS) (*tls.Config, error) {
-	cert, err := readPEM("listen.tls.cert", files.Cert)
+	config, err := loadPair("listen.tls", files.Cert, files.Key)
 	if err != nil {
 		return nil, err
 	}
-	key, err := readPEM("listen.tls.key", files.Key)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("listen.tls: %s and %s are no certificate and its key: %w; name PEM files that belong together", files.Cert, files.Key, err)
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	switch files.ClientAuth {
 	case "requested":
 		config.ClientAuth = tls.VerifyClientCertIfGiven
@@ -108,15 +147,47 @@ func loadTLS(files configs.TLS) (*tls.Config, error) {
 	default:
 		return config, nil
 	}
-	authorities, err := readPEM("listen.tls.client_ca", files.ClientCA)
+	config.ClientCAs, err = loadAuthorities("listen.tls.client_ca", files.ClientCA)
+	return config, err
+}
+
+// loadClusterTLS has nodes show each other certificates of the same authorities, whichever of them connects.
+func loadClusterTLS(files configs.ClusterTLS) (*tls.Config, error) {
+	config, err := loadPair("cluster.tls", files.Cert, files.Key)
 	if err != nil {
 		return nil, err
 	}
-	config.ClientCAs = x509.NewCertPool()
-	if !config.ClientCAs.AppendCertsFromPEM(authorities) {
-		return nil, fmt.Errorf("listen.tls.client_ca: %s holds no certificate; name a PEM file of certificates", files.ClientCA)
+	config.ClientAuth = tls.RequireAndVerifyClientCert
+	config.ClientCAs, err = loadAuthorities("cluster.tls.ca", files.CA)
+	return config, err
+}
+
+func loadPair(section, certFile, keyFile string) (*tls.Config, error) {
+	cert, err := readPEM(section+".cert", certFile)
+	if err != nil {
+		return nil, err
 	}
-	return config, nil
+	key, err := readPEM(section+".key", keyFile)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s and %s are no certificate and its key: %w; name PEM files that belong together", section, certFile, keyFile, err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
+}
+
+func loadAuthorities(key, path string) (*x509.CertPool, error) {
+	authorities, err := readPEM(key, path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authorities) {
+		return nil, fmt.Errorf("%s: %s holds no certificate; name a PEM file of certificates", key, path)
+	}
+	return pool, nil
 }
 
 func readPEM(key, path string) ([]byte, error) {

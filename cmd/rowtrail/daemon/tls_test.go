@@ -18,7 +18,11 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	authority := certs.New(t)
 	cert, key := authority.Issue(t, "server")
 	var log strings.Builder
-	c := &certificates{files: configs.TLS{Cert: cert, Key: key, ClientAuth: "none"}, logger: slog.New(slog.NewTextHandler(&log, nil))}
+	files := configs.TLS{Cert: cert, Key: key, ClientAuth: "none"}
+	c, err := openFiles([]string{cert, key}, func() (*tls.Config, error) { return loadTLS(files) }, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	first := c.current(time.Now())
 	if first == nil {
 		t.Fatal(log.String())
