@@ -40,8 +40,9 @@ type Options struct {
 	// Peers are the cluster's first nodes, or some nodes of a cluster to join; none: a cluster of one.
 	Peers []Peer
 	// Listener takes the connections of other nodes; nil: there are none.
-	Listener             net.Listener
-	ServerTLS, ClientTLS *tls.Config // between nodes; nil: in the clear
+	Listener  net.Listener
+	ServerTLS *tls.Config        // between nodes; nil: in the clear
+	ClientTLS func() *tls.Config // asked for every connection
 	// ReplicaLagTime is replica.lag.time.max.ms. Default DefaultReplicaLagTime.
 	ReplicaLagTime time.Duration
 	// TransferRate bounds, in bytes per second, the raftSnapshots that this node sends. Default DefaultTransferRate.

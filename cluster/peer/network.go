@@ -28,8 +28,9 @@ type Options struct {
 	// Lost is told that messages to a node were dropped, Gone that its process has ended.
 	Lost, Gone func(node int32)
 
-	ServerTLS, ClientTLS *tls.Config // nil: in the clear
-	Logger               *slog.Logger
+	ServerTLS *tls.Config        // nil: in the clear
+	ClientTLS func() *tls.Config // asked for every connection, as certificates change; nil: in the clear
+	Logger    *slog.Logger
 }
 
 // Bounds and times of the connections.
@@ -131,7 +132,7 @@ func (n *Network) OpenAddress(ctx context.Context, address string, kind Kind) (n
 		return nil, Identity{}, err
 	}
 	if n.opts.ClientTLS != nil {
-		cfg := n.opts.ClientTLS.Clone()
+		cfg := n.opts.ClientTLS().Clone()
 		if cfg.ServerName == "" {
 			cfg.ServerName, _, _ = net.SplitHostPort(address)
 		}

@@ -60,7 +60,7 @@ func openCertificates(files configs.TLS, logger *slog.Logger) (*tls.Config, erro
 }
 
 // openClusterCertificates returns both sides' configuration of connections between nodes; nil without TLS.
-func openClusterCertificates(files configs.ClusterTLS, logger *slog.Logger) (server, client *tls.Config, err error) {
+func openClusterCertificates(files configs.ClusterTLS, logger *slog.Logger) (server *tls.Config, client func() *tls.Config, err error) {
 	if !files.Enabled() {
 		return nil, nil, nil
 	}
@@ -68,7 +68,7 @@ func openClusterCertificates(files configs.ClusterTLS, logger *slog.Logger) (ser
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.server(), c.client(), nil
+	return c.server(), c.client, nil
 }
 
 func (c *certificates) server() *tls.Config {
@@ -78,24 +78,8 @@ func (c *certificates) server() *tls.Config {
 	}
 }
 
-// client verifies by the newest authorities, which RootCAs of a configuration that is in use could not become.
-func (c *certificates) client() *tls.Config {
-	return &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection does it
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return &c.current(time.Now()).Certificates[0], nil
-		},
-		VerifyConnection: func(s tls.ConnectionState) error {
-			between := x509.NewCertPool()
-			for _, cert := range s.PeerCertificates[1:] {
-				between.AddCert(cert)
-			}
-			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: s.ServerName, Roots: c.current(time.Now()).ClientCAs, Intermediates: between})
-			return err
-		},
-	}
-}
+// client is the newest configuration for connecting.
+func (c *certificates) client() *tls.Config { return c.current(time.Now()) }
 
 // current is the newest good configuration. Files that cannot be used leave the one before in place, which a log line says.
 func (c *certificates) current(now time.Time) *tls.Config {
@@ -158,7 +142,8 @@ func loadClusterTLS(files configs.ClusterTLS) (*tls.Config, error) {
 		return nil, err
 	}
 	config.ClientAuth = tls.RequireAndVerifyClientCert
-	config.ClientCAs, err = loadAuthorities("cluster.tls.ca", files.CA)
+	config.RootCAs, err = loadAuthorities("cluster.tls.ca", files.CA)
+	config.ClientCAs = config.RootCAs
 	return config, err
 }
 
