@@ -126,11 +126,11 @@ func (w *writer) gather(items []appendItem) int {
 		if i > 0 && (size > maxCommitBytes || entries > log.MaxCommitEntries) {
 			return i
 		}
-		if it.mutation.HardState != nil || len(it.mutation.Entries) > 0 {
+		if it.mutation.HardState != nil || len(it.mutation.Entries) > 0 || it.mutation.Install != nil {
 			slot := &it.group.slot
 			if slot.batch == w.batch {
 				m := &w.mutations[slot.at]
-				if it.mutation.TruncateFrom != 0 {
+				if it.mutation.TruncateFrom != 0 || it.mutation.Install != nil {
 					return i // what it replaces must be there first
 				}
 				m.Entries = append(m.Entries[:len(m.Entries):len(m.Entries)], it.mutation.Entries...)
