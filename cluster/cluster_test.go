@@ -403,3 +403,55 @@ func TestADeadProcessIsNotWaitedFor(t *testing.T) {
 		t.Errorf("it took %v, which is what an election timeout takes", took)
 	}
 }
+
+// TestALostTailIsNoticed: a replica whose log was cut behind its back, below what it has acknowledged, is closed and replaced; the others and
+// everything acknowledged go on.
+func TestALostTailIsNoticed(t *testing.T) {
+	c := newTestCluster(t, 3)
+	if _, err := c.nodes[0].CreateTopic(t.Context(), TopicSpec{Name: "t", Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	write := func(n int) {
+		for range n {
+			v := fmt.Sprint("v", len(want))
+			c.append("t", 0, v)
+			want = append(want, v)
+		}
+	}
+	write(20)
+	for _, x := range c.nodes {
+		c.same(x, "t", 0, want)
+	}
+	lead := c.leader("t", 0)
+	cut := c.nodes[lead.id%3]
+	old := cut.dir
+	cut.stop()
+	cut.dir = t.TempDir()
+	if err := os.CopyFS(cut.dir, os.DirFS(old)); err != nil {
+		t.Fatal(err)
+	}
+	earlier := cut.dir
+	cut.dir = old
+	if err := cut.start(c.peers); err != nil {
+		t.Fatal(err)
+	}
+	write(20)
+	for _, x := range c.nodes {
+		c.same(x, "t", 0, want)
+	}
+	cut.stop()
+	cut.dir = earlier // with the same disk id, and without the last half
+	if err := cut.start(c.peers); err != nil {
+		t.Fatal(err)
+	}
+	write(5)
+	eventually(t, "replacement", func() (bool, string) {
+		p := lead.Catalog().Topics["t"].Partitions[0]
+		m, _ := p.on(cut.id)
+		return m.Gen > 0 && p.Target == nil, fmt.Sprintf("%+v", p)
+	})
+	for _, x := range c.nodes {
+		c.same(x, "t", 0, want)
+	}
+}

@@ -66,6 +66,7 @@ type group struct {
 	shared   uint64 // every member has the log up to here on its disk
 	minISR   int    // min.insync.replicas
 	told     told
+	isLost   bool             // an end of its log is missing that it has acknowledged
 	eager    int              // ticks for which this member campaigns as long as nobody leads
 	incoming log.Installation // arrived whole, and not yet taken by Raft
 	trimming bool             // a trim that retention proposed is under way
@@ -85,6 +86,8 @@ type group struct {
 	slot   batchSlot // the writer's
 	lead   atomic.Pointer[leadership]
 	status atomic.Pointer[GroupStatus]
+	// lost is told, in the worker, that the group's log cannot be trusted; it must not block.
+	lost func(*group, error)
 	// notify is told of changes of leadership and of who is in sync; it must not block.
 	notify func(*group, Leadership)
 	led    chan struct{} // closed when this node serves as leader for the first time
@@ -107,6 +110,7 @@ type groupConfig struct {
 	// retainer is nil where nothing is ever trimmed.
 	retainer Retainer
 	notify   func(*group, Leadership)
+	lost     func(*group, error)
 }
 
 func newGroup(c groupConfig) (g *group, err error) {
@@ -123,7 +127,7 @@ func newGroup(c groupConfig) (g *group, err error) {
 	g = &group{
 		id: c.id, log: cmp.Or(c.log, c.id), self: c.self.raftID(), node: c.self.Node, conf: st.conf, want: c.want, minISR: c.minISR,
 		lag: int64(cmp.Or(c.lag, DefaultReplicaLagTime) / tickInterval),
-		sm:  c.sm, store: c.store, st: st, logger: c.logger, retainer: c.retainer, notify: c.notify,
+		sm:  c.sm, store: c.store, st: st, logger: c.logger, retainer: c.retainer, notify: c.notify, lost: c.lost,
 		term: st.initial.Term, saved: c.store.HardState(), appended: c.store.LastIndex(),
 		led: make(chan struct{}), dead: make(chan struct{}), gate: newGate(maxGroupBytes),
 	}
@@ -345,7 +349,14 @@ func (g *group) deliver(responses []*raftpb.Message, out *output) {
 }
 
 // receive takes a message from another node.
-func (g *group) receive(it *item) {
+func (g *group) receive(it *item, out *output) {
+	if g.tailLost(it.message, out) {
+		if g.lost != nil && !g.isLost {
+			g.isLost = true
+			g.lost(g, errTailLost)
+		}
+		return
+	}
 	if it.shared > 0 && it.shared > g.shared {
 		g.shared = it.shared
 		if g.sharer != nil && !g.alone() {

@@ -204,6 +204,25 @@ func (n *Node) info() NodeInfo {
 
 // open brings up the controller's group, then every replica that its catalogue places here.
 func (n *Node) open(ctx context.Context) error {
+	err := n.openController()
+	if errors.Is(err, log.ErrCorrupt) && n.net != nil {
+		n.opts.Logger.Error("this node's replica of the controller's log cannot be trusted; it asks for a fresh one", "error", err)
+		if err := n.renew(ctx); err != nil {
+			return err
+		}
+		err = n.openController()
+	}
+	if err != nil {
+		return err
+	}
+	close(n.started)
+	if err := n.identify(ctx); err != nil {
+		return err
+	}
+	return n.reconcile(ctx)
+}
+
+func (n *Node) openController() error {
 	me := n.id.get()
 	self := Member{Node: n.opts.NodeID, Gen: me.Gen}
 	id := logID(controllerGroup, me.Gen)
@@ -221,7 +240,7 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	g, err := n.sched.open(groupConfig{
 		id: controllerGroup, log: id, self: self, first: me.Formation.firstControllers(), sm: n.log, store: part, lag: n.opts.ReplicaLagTime,
-		notify: n.notify, logger: n.opts.Logger,
+		notify: n.notify, lost: n.lose, logger: n.opts.Logger,
 	})
 	if err != nil {
 		return err
@@ -230,11 +249,7 @@ func (n *Node) open(ctx context.Context) error {
 	if n.net != nil {
 		n.ctl.remote = n.net.net.Call
 	}
-	close(n.started)
-	if err := n.identify(ctx); err != nil {
-		return err
-	}
-	return n.reconcile(ctx)
+	return nil
 }
 
 // controllerOf is the controller once it is there.
@@ -299,10 +314,19 @@ func (n *Node) registerLoop(ctx context.Context) {
 		if !errors.Is(err, ErrNotController) && ctx.Err() == nil {
 			n.opts.Logger.Warn("this node could not be registered; it tries again", "error", err)
 		}
-		select {
-		case <-time.After(formEvery):
-		case <-ctx.Done():
-		}
+		pauseFor(ctx, formEvery)
+	}
+}
+
+// pauseFor waits; false: ctx ended.
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

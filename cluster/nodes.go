@@ -91,6 +91,8 @@ func boolInt(b bool) int {
 type registration struct {
 	Node NodeInfo `json:"node"`
 	ID   int32    `json:"id"`
+	// Renew asks for a fresh replica of the controller's log: the node has lost the end of the one that it has.
+	Renew bool `json:"renew,omitempty"`
 }
 
 // register takes a node in, or its new addresses. One that comes with another disk has lost what it had: every replica on it is
@@ -109,6 +111,8 @@ func (s *catalogState) register(r registration) ([]change, error) {
 		if f := s.formation[r.ID]; !alone && f != n.Disk {
 			n.Gen = s.controllerGen
 		}
+	case old.Disk == n.Disk && r.Renew:
+		n.Joined, n.Gen, n.Drain = old.Joined, s.controllerGen, old.Drain
 	case old.Disk == n.Disk:
 		n.Joined, n.Gen, n.Drain = old.Joined, old.Gen, old.Drain
 		if n == old {

@@ -121,7 +121,7 @@ func (n *Node) openReplica(t *Topic, partition int32, m Member) (*Replica, error
 	part.SetConfig(logConfig(t))
 	g, err := n.sched.open(groupConfig{
 		id: p.Group, log: id, self: m, first: p.first(), want: Membership{Voters: p.Wanted()}, minISR: t.Settings.MinISR(len(p.Members)),
-		lag: n.opts.ReplicaLagTime, minTerm: t.minTerm, sm: part, store: part, retainer: part, notify: n.notify, logger: n.opts.Logger,
+		lag: n.opts.ReplicaLagTime, minTerm: t.minTerm, sm: part, store: part, retainer: part, notify: n.notify, lost: n.lose, logger: n.opts.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open %s-%d: %w", t.Name, partition, err)

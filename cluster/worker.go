@@ -196,7 +196,7 @@ func (w *worker) handle(it *item, now time.Time) {
 		g.stage(it.proposal, now, &w.out)
 	case itemMessage:
 		if g.closeErr == nil {
-			g.receive(it)
+			g.receive(it, &w.out)
 		}
 	case itemDurable:
 		g.durable(&it.append, &w.out)
