@@ -46,6 +46,8 @@ type Row struct {
 	Deleted    bool
 	Place      []byte // the whole position header; nil when the record has none
 	OldKey     []byte // the key that the row had before; nil unless the record is the create of a key change
+	// Hash stands for the key of a Deleted row in an answer of ScanIn, where nothing else is known of it any more.
+	Hash []byte
 	// WholeFrom is set in a history: from this offset on the partition's versions are all told, and older ones may have been
 	// taken by compaction. 0: none were, other than by retention.
 	WholeFrom int64
@@ -65,13 +67,30 @@ var (
 	ErrAt           = errors.New("a cut is one of now, an offset, a time and a position")
 	// ErrCompacted: what was asked for cannot be told any more; the error is a *CompactedError.
 	ErrCompacted = errors.New("compaction has taken what the answer needs")
+	// ErrElsewhere: a partition that the answer needs is not on this node; the error is an *ElsewhereError.
+	ErrElsewhere = errors.New("partition is not on this node")
 )
+
+// ElsewhereError names a partition that cannot be read here.
+type ElsewhereError struct {
+	Topic     string
+	Partition int32
+}
+
+func (e *ElsewhereError) Error() string {
+	return fmt.Sprintf("partition %d of %s is not on this node; ask a node that has a replica of it", e.Partition, e.Topic)
+}
+
+// Is makes it an ErrElsewhere.
+func (e *ElsewhereError) Is(target error) bool { return target == ErrElsewhere }
 
 // CompactedError says from which offset on the history of a partition is whole.
 type CompactedError struct {
 	Topic     string
 	Partition int32
 	Whole     int64
+	// Absent: no partition that was asked has the key, and this one may have had it. Whoever finds it in another one has the answer.
+	Absent bool
 }
 
 func (e *CompactedError) Error() string {

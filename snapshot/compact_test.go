@@ -265,7 +265,7 @@ func TestCompactedLogIsRecognised(t *testing.T) {
 				t.Fatal(err)
 			}
 			v = openViews(t, dir)
-			id := v.ids[testTopic]
+			id := v.ids[fold{testTopic, 0}]
 			src = c.then(src)
 			v.Follow(testTopic, []Source{src})
 			fresh := openViews(t, t.TempDir())
@@ -273,7 +273,7 @@ func TestCompactedLogIsRecognised(t *testing.T) {
 			if got, want := scanned(t, v, At{Now: true}), scanned(t, fresh, At{Now: true}); got != want {
 				t.Errorf("scan gave %q, expected %q", got, want)
 			}
-			if again := v.ids[testTopic] != id; again != c.other {
+			if again := v.ids[fold{testTopic, 0}] != id; again != c.other {
 				t.Errorf("folded anew: %v", again)
 			}
 		})
@@ -301,7 +301,7 @@ func TestNowIsAnsweredWhileCompactionOvertakes(t *testing.T) {
 	if err := w.seek(appendKey(nil, []byte("a")), false, &At{Now: true}); err != nil {
 		t.Fatal(err)
 	}
-	h, ok, err := w.cursors[0].first(appendKey(entryPrefix(nil, w.topic.id, 0), []byte("a")), &At{Now: true})
+	h, ok, err := w.cursors[0].first(appendKey(entryPrefix(nil, w.parts[0].id), []byte("a")), &At{Now: true})
 	if err != nil || !ok || h.offset != 0 {
 		t.Fatalf("%+v, %v", h, err)
 	}

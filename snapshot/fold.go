@@ -13,18 +13,19 @@ import (
 )
 
 var (
-	errDropped  = errors.New("topic was dropped")
+	errDropped  = errors.New("partition is not followed any more")
 	errOtherLog = errors.New("the log is another than the one that was folded")
 )
 
 // partition folds one partition's log.
 type partition struct {
-	topic  uint32
+	id     uint32 // of the fold
+	topic  string
 	number int32
 	src    Source
 
 	mu       sync.Mutex
-	dropped  bool // the topic id is to be deleted: nothing may be written any more
+	dropped  bool // another fold has taken its place, or the partition is not here any more: nothing may be written
 	verified bool // the log is the one that was folded
 	// Invariant: the entries in the database are the fold of the log up to next, but for those below the log start
 	// that a sweep has not reached.
@@ -39,8 +40,10 @@ type partition struct {
 	buf       []byte
 }
 
-func newPartition(topic uint32, number int32, src Source, st state) *partition {
-	p := &partition{topic: topic, number: number, src: src, state: st, verified: st == state{}, reader: record.NewReader(maxBatchUnpacked)}
+func newPartition(id uint32, f fold, src Source, st state) *partition {
+	p := &partition{
+		id: id, topic: f.topic, number: f.partition, src: src, state: st, verified: st == state{}, reader: record.NewReader(maxBatchUnpacked),
+	}
 	if p.verified {
 		p.state.log, p.state.installed = uint64(src.ID()), src.Installed()
 	}
@@ -253,7 +256,7 @@ func (w *writer) put(key []byte, truncate bool, offset int64, e *entry) error {
 	}
 	// Badger keeps the slices until the commit; growing the buffer leaves the earlier ones where they are.
 	start := len(p.buf)
-	p.buf = entryPrefix(p.buf, p.topic, p.number)
+	p.buf = entryPrefix(p.buf, p.id)
 	if truncate {
 		p.buf, p.truncated = appendTruncate(p.buf), true
 	} else {
@@ -274,7 +277,7 @@ func (w *writer) commit() error {
 	if w.txn == nil {
 		w.txn = w.db.NewTransaction(true)
 	}
-	err := w.txn.Set(stateKey(w.p.topic, w.p.number), w.next.encode())
+	err := w.txn.Set(stateKey(w.p.id), w.next.encode())
 	if err == nil {
 		err = w.txn.Commit()
 	}

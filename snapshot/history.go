@@ -14,7 +14,13 @@ import (
 //
 // What compaction has taken is left out: Row.WholeFrom tells from which offset on nothing is.
 func (v *Views) History(ctx context.Context, topic string, key []byte, fn func(Row) error) error {
-	w, err := v.open(ctx, topic)
+	return v.HistoryIn(ctx, topic, nil, key, func(Row) error { return nil }, fn)
+}
+
+// HistoryIn is History of some partitions. begins is called before what is told of each, with the record that the partition had first (Row's order of
+// it is known, and nothing else): of several answers, what begins first is told first.
+func (v *Views) HistoryIn(ctx context.Context, topic string, partitions []int32, key []byte, begins, fn func(Row) error) error {
+	w, err := v.open(ctx, topic, partitions...)
 	if err != nil {
 		return err
 	}
@@ -37,16 +43,23 @@ func (v *Views) History(ctx context.Context, topic string, key []byte, fn func(R
 	})
 	win.skip = true
 	for _, p := range parts {
-		if err := p.tell(ctx, win); err != nil {
+		err := begins(reader.row(&p.first))
+		if err == nil {
+			err = p.tell(ctx, win)
+		}
+		if err == nil {
+			err = win.flush(ctx)
+		}
+		if err != nil {
 			return fmt.Errorf("history in %s: %w", topic, err)
 		}
 	}
-	return win.flush(ctx)
+	return nil
 }
 
 // wholeFrom is asked for after records were looked for, so that none is missing above it.
 func (w *view) wholeFrom(partition int32) int64 {
-	c := w.cursors[partition]
+	c := w.cursors[slices.IndexFunc(w.cursors, func(c *cursor) bool { return c.part.number == partition })]
 	if whole := max(c.state.whole, c.part.src.Whole()); whole > c.part.src.Marks().LogStart {
 		return whole
 	}

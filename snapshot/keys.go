@@ -11,16 +11,16 @@ import (
 // Key spaces of the database.
 const (
 	spaceMeta  = 'm' // the format's version
-	spaceTopic = 't' // topic name -> topic id
-	spaceDead  = 'd' // topic id whose entries are to be deleted
-	spaceState = 's' // topic id, partition -> how far the fold is
-	spaceEntry = 'k' // topic id, partition, key or truncate, ^offset -> entry
+	spaceFold  = 't' // partition, topic name -> fold id
+	spaceDead  = 'd' // fold id whose entries are to be deleted
+	spaceState = 's' // fold id -> how far the fold is
+	spaceEntry = 'k' // fold id, key or truncate, ^offset -> entry
 )
 
 const (
-	formatVersion = 5
+	formatVersion = 6
 	offsetLen     = 8
-	prefixLen     = 1 + 4 + 4
+	prefixLen     = 1 + 4
 	hashedKey     = 0xffff // in place of a key's length
 	noKey         = 0xfffe // likewise: a truncate, which stands for all keys of its partition
 )
@@ -29,23 +29,28 @@ var errCorrupt = errors.New("views database is damaged; stop rowtrail and delete
 
 func metaKey() []byte { return []byte{spaceMeta} }
 
-func topicKey(name string) []byte { return append([]byte{spaceTopic}, name...) }
+func foldKey(f fold) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{spaceFold}, uint32(f.partition)), f.topic...)
+}
+
+func parseFoldKey(k []byte) (fold, error) {
+	if len(k) < prefixLen {
+		return fold{}, fmt.Errorf("read fold id: %w", errCorrupt)
+	}
+	return fold{string(k[prefixLen:]), int32(binary.BigEndian.Uint32(k[1:]))}, nil
+}
 
 func deadKey(id uint32) []byte { return binary.BigEndian.AppendUint32([]byte{spaceDead}, id) }
 
-func stateKey(id uint32, partition int32) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32([]byte{spaceState}, id), uint32(partition))
-}
+func stateKey(id uint32) []byte { return foldPrefix(spaceState, id) }
 
-func topicPrefix(space byte, id uint32) []byte {
+func foldPrefix(space byte, id uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{space}, id)
 }
 
 // entryPrefix is what all entries of a partition start with.
-func entryPrefix(dst []byte, id uint32, partition int32) []byte {
-	dst = append(dst, spaceEntry)
-	dst = binary.BigEndian.AppendUint32(dst, id)
-	return binary.BigEndian.AppendUint32(dst, uint32(partition))
+func entryPrefix(dst []byte, id uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, spaceEntry), id)
 }
 
 // appendKey writes a record key so that no key's form is the beginning of another's: its length comes first. Keys

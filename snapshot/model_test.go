@@ -363,19 +363,26 @@ func sameRow(r Row, w twinRecord) error {
 func dump(t interface{ Fatal(...any) }, v *Views, name string) map[string]string {
 	all := map[string]string{}
 	v.mu.Lock()
-	id := v.ids[name]
+	ids := map[int32]uint32{}
+	for f, id := range v.ids {
+		if f.topic == name {
+			ids[f.partition] = id
+		}
+	}
 	v.mu.Unlock()
 	err := v.db.View(func(txn *badger.Txn) error {
-		for _, space := range []byte{spaceEntry, spaceState} {
-			it := txn.NewIterator(badger.IteratorOptions{Prefix: topicPrefix(space, id)})
-			for it.Rewind(); it.Valid(); it.Next() {
-				value, err := it.Item().ValueCopy(nil)
-				if err != nil {
-					return err
+		for partition, id := range ids {
+			for _, space := range []byte{spaceEntry, spaceState} {
+				it := txn.NewIterator(badger.IteratorOptions{Prefix: foldPrefix(space, id)})
+				for it.Rewind(); it.Valid(); it.Next() {
+					value, err := it.Item().ValueCopy(nil)
+					if err != nil {
+						return err
+					}
+					all[fmt.Sprint(string(space), partition, " ")+string(it.Item().Key()[prefixLen:])] = string(value)
 				}
-				all[string(space)+string(it.Item().Key()[5:])] = string(value)
+				it.Close()
 			}
-			it.Close()
 		}
 		return nil
 	})
@@ -392,14 +399,12 @@ func sweepAll(t interface{ Fatal(...any) }, v *Views) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, tp := range v.all() {
-			for _, p := range tp.parts {
-				s := sweeper{}
-				worked := true
-				for worked && err == nil {
-					worked, err = s.step(v.db, p)
-					more = more || worked
-				}
+		for _, p := range v.all() {
+			s := sweeper{}
+			worked := true
+			for worked && err == nil {
+				worked, err = s.step(v.db, p)
+				more = more || worked
 			}
 		}
 		if err != nil {

@@ -15,18 +15,15 @@ type hit struct {
 	entry
 	part     *partition
 	offset   int64
-	truncate bool // the record ends the life of every key before it in its partition
+	truncate bool   // the record ends the life of every key before it in its partition
+	form     []byte // of its key; of a scan of some partitions only
 }
 
 // newer orders hits of one key that lies in several partitions, as after partitions were added.
-func (h *hit) newer(o *hit) bool {
-	if h.place == placeKnown && o.place == placeKnown && h.commit != o.commit {
-		return h.commit > o.commit
-	}
-	if h.timestamp != o.timestamp {
-		return h.timestamp > o.timestamp
-	}
-	return h.part.number > o.part.number
+func (h *hit) newer(o *hit) bool { return h.rank().newer(o.rank()) }
+
+func (h *hit) rank() rank {
+	return rank{placed: h.place == placeKnown, commit: h.commit, timestamp: h.timestamp, partition: h.part.number}
 }
 
 // within tells whether a cut takes the record in. All records of a source transaction get the same answer for a time or
@@ -55,7 +52,6 @@ func (h *hit) within(at *At) (bool, error) {
 
 // cursor walks one partition's entries.
 type cursor struct {
-	name    string // the topic's
 	part    *partition
 	start   int64 // the log start: what is below it is gone
 	state   state // of the fold, as the query sees it
@@ -66,30 +62,30 @@ type cursor struct {
 	emptied []hit
 }
 
-// view is one consistent reading of a topic. It keeps the database open until it is closed.
+// view is one consistent reading of partitions of a topic. It keeps the database open until it is closed.
 type view struct {
 	views   *Views
-	topic   *topic
+	parts   []*partition
 	txn     *badger.Txn
 	cursors []*cursor
 	least   []byte // the key that a scan has come to
 }
 
-// open catches up and fixes what the query will see. A view of an incarnation that was dropped meanwhile may miss entries,
-// so it is taken again.
-func (v *Views) open(ctx context.Context, name string) (*view, error) {
+// open catches up and fixes what the query will see of partitions of a topic, none named: of all. A fold that was dropped meanwhile may miss
+// entries, so it is looked for again.
+func (v *Views) open(ctx context.Context, name string, numbers ...int32) (*view, error) {
 	if err := v.enter(); err != nil {
 		return nil, err
 	}
 	for {
-		t, err := v.current(ctx, name)
+		parts, err := v.current(ctx, name, numbers...)
 		if err != nil {
 			v.leave()
 			return nil, err
 		}
 		txn := v.db.NewTransaction(false)
-		if !t.dropped() {
-			return &view{views: v, topic: t, txn: txn}, nil
+		if !slices.ContainsFunc(parts, (*partition).isDropped) {
+			return &view{views: v, parts: parts, txn: txn}, nil
 		}
 		txn.Discard()
 	}
@@ -105,13 +101,13 @@ func (w *view) close() {
 
 // seek opens a cursor on each partition for what starts with its prefix and suffix.
 func (w *view) seek(suffix []byte, reverse bool, at *At) error {
-	for _, p := range w.topic.parts {
-		st, err := readState(w.txn, p.topic, p.number)
+	for _, p := range w.parts {
+		st, err := readState(w.txn, p.id)
 		if err != nil {
 			return err
 		}
-		c := &cursor{name: w.topic.name, part: p, start: p.src.Marks().LogStart, state: st}
-		prefix := append(entryPrefix(nil, p.topic, p.number), suffix...)
+		c := &cursor{part: p, start: p.src.Marks().LogStart, state: st}
+		prefix := append(entryPrefix(nil, p.id), suffix...)
 		c.it = w.txn.NewIterator(badger.IteratorOptions{Prefix: prefix, Reverse: reverse})
 		w.cursors = append(w.cursors, c)
 		if reverse {
@@ -171,8 +167,8 @@ func (c *cursor) first(keyPart []byte, at *At) (h hit, found bool, err error) {
 }
 
 // lost is the error of a question that needs what compaction has taken.
-func (c *cursor) lost() error {
-	return &CompactedError{Topic: c.name, Partition: c.part.number, Whole: max(c.state.whole, c.part.src.Whole())}
+func (c *cursor) lost() *CompactedError {
+	return &CompactedError{Topic: c.part.topic, Partition: c.part.number, Whole: max(c.state.whole, c.part.src.Whole())}
 }
 
 // absent is called when no cursor found its key. That answers the question only where the cut takes in all that is missing:
@@ -187,7 +183,9 @@ func (w *view) absent(at *At) error {
 	if unsure == nil {
 		return nil
 	}
-	return unsure.lost()
+	lost := unsure.lost()
+	lost.Absent = true
+	return lost
 }
 
 // nextSteps is how many entries a cursor walks before it seeks instead.
@@ -211,11 +209,16 @@ func (c *cursor) leave(keyPart []byte) {
 //
 // Where the topic was compacted, the answer is right or an ErrCompacted; now is always answered.
 func (v *Views) Latest(ctx context.Context, topic string, key []byte, at At) (row Row, found bool, err error) {
+	return v.LatestIn(ctx, topic, nil, key, at)
+}
+
+// LatestIn is Latest of some partitions; none: of all. A CompactedError that is Absent speaks for these partitions alone.
+func (v *Views) LatestIn(ctx context.Context, topic string, partitions []int32, key []byte, at At) (row Row, found bool, err error) {
 	if err := at.check(); err != nil {
 		return Row{}, false, err
 	}
 	err = v.retry(topic, at, func() (again bool, err error) {
-		row, found, err = v.latest(ctx, topic, key, at)
+		row, found, err = v.latest(ctx, topic, partitions, key, at)
 		return true, err
 	})
 	return row, found, err
@@ -236,8 +239,8 @@ func (v *Views) retry(topic string, at At, ask func() (again bool, err error)) e
 	return fmt.Errorf("compaction of %s took records while they were read: %w", topic, ErrNotReady)
 }
 
-func (v *Views) latest(ctx context.Context, topic string, key []byte, at At) (row Row, found bool, err error) {
-	w, err := v.open(ctx, topic)
+func (v *Views) latest(ctx context.Context, topic string, partitions []int32, key []byte, at At) (row Row, found bool, err error) {
+	w, err := v.open(ctx, topic, partitions...)
 	if err != nil {
 		return Row{}, false, err
 	}
@@ -247,7 +250,7 @@ func (v *Views) latest(ctx context.Context, topic string, key []byte, at At) (ro
 	}
 	var best hit
 	for _, c := range w.cursors {
-		h, ok, err := c.first(appendKey(entryPrefix(nil, c.part.topic, c.part.number), key), &at)
+		h, ok, err := c.first(appendKey(entryPrefix(nil, c.part.id), key), &at)
 		if err != nil {
 			return Row{}, false, fmt.Errorf("look up key in %s: %w", topic, err)
 		}
@@ -289,12 +292,22 @@ func (v *Views) latest(ctx context.Context, topic string, key []byte, at At) (ro
 // Where the topic was compacted, the rows are those of the cut or the scan ends with ErrCompacted, at the latest at the first
 // row that is gone. A scan of now that compaction overtakes after its first rows ends with ErrNotReady: ask again.
 func (v *Views) Scan(ctx context.Context, topic string, at At, fn func(Row) error) error {
+	return v.scanAll(ctx, topic, nil, false, at, fn)
+}
+
+// ScanIn is Scan of some partitions. Since a key may lie in others, too, the last records of keys that are deleted in these partitions are told as
+// well, as rows that are Deleted; of these, only what Row's order needs is sure to be known.
+func (v *Views) ScanIn(ctx context.Context, topic string, partitions []int32, at At, fn func(Row) error) error {
+	return v.scanAll(ctx, topic, partitions, true, at, fn)
+}
+
+func (v *Views) scanAll(ctx context.Context, topic string, partitions []int32, deleted bool, at At, fn func(Row) error) error {
 	if err := at.check(); err != nil {
 		return err
 	}
 	told := false
 	return v.retry(topic, at, func() (again bool, err error) {
-		err = v.scan(ctx, topic, at, func(r Row) error {
+		err = v.scan(ctx, topic, partitions, deleted, at, func(r Row) error {
 			told = true
 			return fn(r)
 		})
@@ -302,8 +315,8 @@ func (v *Views) Scan(ctx context.Context, topic string, at At, fn func(Row) erro
 	})
 }
 
-func (v *Views) scan(ctx context.Context, topic string, at At, fn func(Row) error) error {
-	w, err := v.open(ctx, topic)
+func (v *Views) scan(ctx context.Context, topic string, partitions []int32, deleted bool, at At, fn func(Row) error) error {
+	w, err := v.open(ctx, topic, partitions...)
 	if err != nil {
 		return err
 	}
@@ -329,7 +342,10 @@ func (v *Views) scan(ctx context.Context, topic string, at At, fn func(Row) erro
 		if err != nil {
 			return fmt.Errorf("scan %s: %w", topic, err)
 		}
-		if found && !h.tombstone {
+		if found && deleted {
+			h.form = bytes.Clone(w.least)
+		}
+		if found && (deleted || !h.tombstone) {
 			if err := win.add(ctx, h); err != nil {
 				return err
 			}
@@ -381,6 +397,6 @@ func (w *view) pass(key []byte) {
 
 // key is what the entries of a record key in its stored form start with in the cursor's partition.
 func (c *cursor) key(form []byte) []byte {
-	c.keyPart = append(entryPrefix(c.keyPart[:0], c.part.topic, c.part.number), form...)
+	c.keyPart = append(entryPrefix(c.keyPart[:0], c.part.id), form...)
 	return c.keyPart
 }

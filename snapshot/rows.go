@@ -98,6 +98,18 @@ func (r *rowReader) row(h *hit) Row {
 	return row
 }
 
+// deleted is the row of a key that has none, in a scan of some partitions: what it had in others is older.
+func (r *rowReader) deleted(h *hit) Row {
+	row := r.row(h)
+	row.Deleted = true
+	if key, ok := inlineKey(h.form); ok {
+		row.Key = key
+	} else {
+		row.Hash = h.form
+	}
+	return row
+}
+
 func (r *rowReader) fail(h *hit, err error) error {
 	return fmt.Errorf("read %s partition %d offset %d: %w", r.topic, h.part.number, h.offset, err)
 }
@@ -175,7 +187,12 @@ func (w *window) flush(ctx context.Context) error {
 		return int(min(max(x.offset-y.offset, -1), 1))
 	})
 	for _, i := range w.order {
-		row, found, err := w.reader.read(&w.hits[i])
+		h := &w.hits[i]
+		if h.form != nil && h.tombstone {
+			w.rows[i] = w.reader.deleted(h)
+			continue
+		}
+		row, found, err := w.reader.read(h)
 		if w.skip && errors.Is(err, ErrCompacted) {
 			found, err = false, nil
 		}
@@ -186,6 +203,8 @@ func (w *window) flush(ctx context.Context) error {
 			row.Key, row.Value = w.keep(row.Key), w.keep(row.Value)
 			row.Place, row.OldKey = w.keep(row.Place), w.keep(row.OldKey)
 			w.rows[i] = row
+		} else if h.form != nil {
+			w.rows[i] = w.reader.deleted(h)
 		}
 	}
 	w.hits, w.bytes = w.hits[:0], 0

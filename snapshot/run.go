@@ -10,7 +10,7 @@ import (
 // Run folds in the background, so that queries find little left to do. It takes a small share of one core: what cannot
 // be folded in it is folded by the next query. Run returns nil when ctx ends.
 func (v *Views) Run(ctx context.Context) error {
-	b := background{views: v, failed: map[string]string{}}
+	b := background{views: v, failed: map[fold]string{}}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -33,15 +33,10 @@ func (v *Views) Run(ctx context.Context) error {
 // background does one bounded piece of work per turn, going round all partitions.
 type background struct {
 	views  *Views
-	queue  []work
-	busy   bool              // this round found something to do
-	failed map[string]string // topic -> the error that was reported for it
+	queue  []*partition
+	busy   bool            // this round found something to do
+	failed map[fold]string // the error that was reported for it
 	sweep  sweeper
-}
-
-type work struct {
-	t *topic
-	p *partition
 }
 
 // turn returns how long to rest after it.
@@ -66,7 +61,7 @@ func (b *background) turn() (time.Duration, error) {
 	next := b.queue[0]
 	b.queue = b.queue[1:]
 	worked, err := b.work(next)
-	b.report(next.t.name, err)
+	b.report(fold{next.topic, next.number}, err)
 	if worked {
 		b.busy = true
 		return rest(time.Since(begin)), nil
@@ -81,27 +76,23 @@ func rest(work time.Duration) time.Duration {
 
 func (b *background) refill() {
 	b.busy = false
-	for _, t := range b.views.all() {
-		for _, p := range t.parts {
-			b.queue = append(b.queue, work{t, p})
-		}
-	}
+	b.queue = append(b.queue, b.views.all()...)
 }
 
-func (b *background) work(w work) (worked bool, err error) {
-	if w.p.behind() > 0 {
-		_, err := w.p.step(b.views.db, w.p.src.Marks().LastStable)
+func (b *background) work(p *partition) (worked bool, err error) {
+	if p.behind() > 0 {
+		_, err := p.step(b.views.db, p.src.Marks().LastStable)
 		if errors.Is(err, errOtherLog) {
-			return true, b.views.rebuildOther(w.t)
+			return true, b.views.replaceOther(p)
 		}
 		return err == nil, err
 	}
-	return b.sweep.step(b.views.db, w.p)
+	return b.sweep.step(b.views.db, p)
 }
 
-// report logs a topic's trouble when it changes. A view that cannot be folded stops nothing else; its queries fail with
+// report logs a partition's trouble when it changes. One that cannot be folded stops nothing else; its queries fail with
 // the same error (invariant 7).
-func (b *background) report(topic string, err error) {
+func (b *background) report(f fold, err error) {
 	if errors.Is(err, errDropped) || errors.Is(err, ErrNotReady) {
 		return
 	}
@@ -109,14 +100,14 @@ func (b *background) report(topic string, err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	if b.failed[topic] == text {
+	if b.failed[f] == text {
 		return
 	}
 	if err == nil {
-		delete(b.failed, topic)
-		b.views.logger.Info("view folds again", "topic", topic)
+		delete(b.failed, f)
+		b.views.logger.Info("view folds again", "topic", f.topic, "partition", f.partition)
 		return
 	}
-	b.failed[topic] = text
-	b.views.logger.Warn("view cannot be folded", "topic", topic, "error", err)
+	b.failed[f] = text
+	b.views.logger.Warn("view cannot be folded", "topic", f.topic, "partition", f.partition, "error", err)
 }

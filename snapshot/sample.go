@@ -10,7 +10,12 @@ import (
 // AnyKey returns a key that the topic has or had, to learn from what its keys look like; found is false when there is none.
 // Unlike a scan it need not read the log.
 func (v *Views) AnyKey(ctx context.Context, topic string) (key []byte, found bool, err error) {
-	w, err := v.open(ctx, topic)
+	return v.AnyKeyIn(ctx, topic, nil)
+}
+
+// AnyKeyIn is AnyKey of some partitions.
+func (v *Views) AnyKeyIn(ctx context.Context, topic string, partitions []int32) (key []byte, found bool, err error) {
+	w, err := v.open(ctx, topic, partitions...)
 	if err != nil {
 		return nil, false, err
 	}

@@ -37,7 +37,7 @@ func (s *sweeper) step(db *badger.DB, p *partition) (worked bool, err error) {
 		return false, err
 	}
 	if done && s.trim.found > 0 && !s.trim.deletes {
-		s.from, s.trim.key, s.trim.deletes = entryPrefix(nil, p.topic, p.number), nil, true
+		s.from, s.trim.key, s.trim.deletes = entryPrefix(nil, p.id), nil, true
 		done = false
 	}
 	if done {
@@ -55,7 +55,7 @@ func (s *sweeper) begin(p *partition) bool {
 	if !enough(start-p.swept) && !enough(whole-max(p.trimmed, start)) {
 		return false
 	}
-	*s = sweeper{p: p, from: entryPrefix(nil, p.topic, p.number), start: start, whole: whole}
+	*s = sweeper{p: p, from: entryPrefix(nil, p.id), start: start, whole: whole}
 	return true
 }
 
@@ -69,7 +69,7 @@ func (s *sweeper) stale() bool {
 func (s *sweeper) piece(db *badger.DB) (done bool, err error) {
 	txn := db.NewTransaction(true)
 	defer txn.Discard()
-	prefix := entryPrefix(nil, s.p.topic, s.p.number)
+	prefix := entryPrefix(nil, s.p.id)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
 	var gone [][]byte
@@ -95,7 +95,7 @@ func (s *sweeper) piece(db *badger.DB) (done bool, err error) {
 	}
 	// What is deleted is said to be missing in the same transaction.
 	st := s.trim.after(s.p.state, s.whole)
-	if err := txn.Set(stateKey(s.p.topic, s.p.number), st.encode()); err != nil {
+	if err := txn.Set(stateKey(s.p.id), st.encode()); err != nil {
 		return false, fmt.Errorf("delete from view: %w", err)
 	}
 	if err := deleteAll(txn, gone); err != nil {
@@ -144,7 +144,7 @@ func deleteAll(txn *badger.Txn, keys [][]byte) error {
 	return nil
 }
 
-// bury deletes one bounded piece of the topics that are no more. more: there is more to do.
+// bury deletes one bounded piece of the folds that are no more. more: there is more to do.
 func (v *Views) bury() (more bool, err error) {
 	txn := v.db.NewTransaction(true)
 	defer txn.Discard()
@@ -155,7 +155,7 @@ func (v *Views) bury() (more bool, err error) {
 	var keys [][]byte
 	size, all := 0, true
 	for _, space := range []byte{spaceEntry, spaceState} {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: topicPrefix(space, id)})
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: foldPrefix(space, id)})
 		for it.Rewind(); it.Valid() && len(keys) < sweepEntries && size < sweepKeys; it.Next() {
 			keys = append(keys, it.Item().KeyCopy(nil))
 			size += len(it.Item().Key())

@@ -7,7 +7,7 @@ import "github.com/dgraph-io/badger/v4"
 
 // truncates opens an iterator on a partition's truncates, latest first.
 func (p *partition) truncates(txn *badger.Txn) *badger.Iterator {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: appendTruncate(entryPrefix(nil, p.topic, p.number))})
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: appendTruncate(entryPrefix(nil, p.id))})
 	it.Rewind()
 	return it
 }
