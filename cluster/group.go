@@ -76,6 +76,7 @@ type group struct {
 	pending []*proposal // proposed, in log order; duplicates stand behind what they repeat
 	next    int         // pending[next:] have no index yet
 	settled int         // pending[:settled] are decided, and wait for more replicas
+	reads   reads
 
 	// reused between turns
 	entries []*raftpb.Entry
@@ -196,6 +197,10 @@ func (g *group) process(out *output) {
 		if rd.SoftState != nil {
 			g.observe(rd.SoftState)
 		}
+		for i := range rd.ReadStates {
+			g.reads.confirmed(&rd.ReadStates[i])
+		}
+		g.reads.answer()
 		for _, m := range rd.Messages {
 			switch m.GetTo() {
 			case raft.LocalAppendThread:
@@ -217,6 +222,7 @@ func (g *group) observe(ss *raft.SoftState) {
 	g.isLeader = ss.RaftState == raft.StateLeader
 	g.serving = false
 	g.reached = false
+	g.reads.fail(log.ErrNotLeader)
 	g.sync.begin(g.lag)
 	switch {
 	case g.isLeader || ss.Lead == raft.None:
@@ -413,6 +419,8 @@ func (g *group) apply(m *raftpb.Message, out *output) {
 		g.settle(e.GetIndex(), e.GetTerm())
 	}
 	g.answerSettled(out)
+	g.reads.applied = last.GetIndex()
+	g.reads.answer()
 	g.deliver(m.GetResponses(), out)
 	if g.retainer != nil && g.retainer.Outgrown() {
 		g.retain(g.worker.s.now())
@@ -451,6 +459,7 @@ func (g *group) abandon(err error, out *output) {
 	clear(g.batch)
 	g.batch = g.batch[:0]
 	g.failPending(err, out)
+	g.reads.fail(err)
 	g.gate.close(err)
 	close(g.dead)
 }

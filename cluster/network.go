@@ -20,6 +20,7 @@ type network struct {
 
 	mu    sync.Mutex
 	kafka func(net.Conn) // nil: there is no broker yet
+	http  func(net.Conn) // nil: nobody answers yet
 }
 
 func newNetwork(n *Node) *network {
@@ -43,6 +44,7 @@ func newNetwork(n *Node) *network {
 				}
 			},
 			peer.Kafka: x.serveKafka,
+			peer.HTTP:  x.serveHTTP,
 		},
 		Lost: func(node int32) {
 			if x.ready() {

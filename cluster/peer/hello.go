@@ -25,6 +25,7 @@ const (
 	Snapshot Kind = "snapshot" // one raftSnapshot
 	Call     Kind = "call"     // requests and answers
 	Kafka    Kind = "kafka"    // the Kafka protocol, as an internal principal
+	HTTP     Kind = "http"     // HTTP/1.1, likewise
 )
 
 // Identity says who a node is.

@@ -6,11 +6,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/snapshot"
 )
 
-// replicaRetry is how soon a partition that is not open yet is looked for again.
-const replicaRetry = 20 * time.Millisecond
+// A partition that is not open yet is looked for again, at first soon.
+const (
+	replicaRetry    = 20 * time.Millisecond
+	replicaRetryMax = time.Second
+)
 
 func (d *Daemon) startViews() error {
 	views, err := snapshot.Open(filepath.Join(d.cfg.Node.DataDir, "views"), snapshot.Options{Logger: d.logger.With("part", "views")})
@@ -33,57 +37,69 @@ func (d *Daemon) startViews() error {
 type followedTopic struct {
 	id    [16]byte
 	parts []snapshot.Source
+	gone  []int32 // partitions that this node has no replica of
 }
 
-// followCatalog keeps the views in step with the topics. A new topic is in the catalogue a moment before its partitions are
-// open on this node, so what is missing is looked for again.
+// followCatalog keeps the views in step with the topics. A partition is in the catalogue a moment before its replica is open on this node, so what
+// is missing is looked for again.
 func (d *Daemon) followCatalog() {
 	followed := map[string]followedTopic{}
-	retry := time.NewTimer(replicaRetry)
+	pause := replicaRetry
+	retry := time.NewTimer(pause)
 	defer retry.Stop()
 	for {
 		changed := d.node.CatalogChanged() // before reading the catalogue, so that no change falls between
 		if complete := d.follow(followed); !complete {
-			retry.Reset(replicaRetry)
+			retry.Reset(pause)
+			pause = min(2*pause, replicaRetryMax)
 		}
 		select {
 		case <-d.ctx.Done():
 			return
 		case <-changed:
+			pause = replicaRetry
 		case <-retry.C:
 		}
 	}
 }
 
-// follow hands the views every partition of every topic that people may ask about, and takes back deleted topics. It is
-// false when a partition is not open here yet.
+// follow hands the views what this node has of every topic that people may ask about, and takes back deleted topics and replicas that have moved
+// away. It is false when a partition is not open here yet.
 func (d *Daemon) follow(followed map[string]followedTopic) (complete bool) {
 	complete = true
 	catalog := d.node.Catalog()
 	for name, topic := range catalog.Topics {
-		before, known := followed[name]
 		if topic.Internal {
 			continue
 		}
+		before, known := followed[name]
 		if known && before.id != topic.ID { // deleted and made anew since
 			d.views.Forget(name)
-			delete(followed, name)
+			known = false
 		}
-		parts := make([]snapshot.Source, 0, len(topic.Partitions))
+		now := followedTopic{id: topic.ID, parts: make([]snapshot.Source, len(topic.Partitions))}
 		for p := range topic.Partitions {
-			replica, err := d.node.Replica(name, int32(p)) //nolint:gosec // a partition number
-			if err != nil {
-				d.logger.Debug("partition is not open yet", "topic", name, "partition", p, "error", err)
-				complete = false
-				break
+			number := int32(p) //nolint:gosec // a partition number
+			member, here := memberOn(&topic.Partitions[p], d.node.ID())
+			if !here {
+				now.gone = append(now.gone, number)
+				continue
 			}
-			parts = append(parts, replica.Log())
+			replica, err := d.node.Replica(name, number)
+			if err != nil || replica.Member() != member || replica.Topic().ID != topic.ID { // or it is one that is about to be replaced
+				complete = false
+				continue
+			}
+			now.parts[p] = replica.Log()
 		}
-		// A replica that moved here, or was replaced, is another log.
-		if len(parts) == len(topic.Partitions) && !slices.Equal(parts, followed[name].parts) {
-			d.views.Follow(name, parts)
-			followed[name] = followedTopic{topic.ID, parts}
+		if known && slices.Equal(now.parts, before.parts) && slices.Equal(now.gone, before.gone) {
+			continue
 		}
+		d.views.Follow(name, now.parts)
+		for _, p := range now.gone {
+			d.views.Discard(name, p)
+		}
+		followed[name] = now
 	}
 	for name := range followed {
 		if _, exists := catalog.Topics[name]; !exists {
@@ -92,4 +108,16 @@ func (d *Daemon) follow(followed map[string]followedTopic) (complete bool) {
 		}
 	}
 	return complete
+}
+
+// memberOn is the replica that a node has, or is to have: during a move the one that is to stay.
+func memberOn(p *cluster.Placement, node int32) (cluster.Member, bool) {
+	for _, list := range [][]cluster.Member{p.Target, p.Members} {
+		for _, m := range list {
+			if m.Node == node {
+				return m, true
+			}
+		}
+	}
+	return cluster.Member{}, false
 }
