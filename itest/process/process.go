@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,11 +32,12 @@ const (
 type Rowtrail struct {
 	Binary string
 	Dir    string // holds rowtrail.yaml, data and log
-	Kafka  string // 127.0.0.1:port
+	Kafka  string // host:port
 	HTTP   string
 
-	cmd  *exec.Cmd
-	done chan error
+	command []string // what runs the binary, before its name
+	cmd     *exec.Cmd
+	done    chan error
 }
 
 // Connector is what the YAML says of a connector.
@@ -53,6 +55,10 @@ type Sink struct {
 
 // Config is what differs between runs.
 type Config struct {
+	Kafka, HTTP string   // addresses; empty: free ports of loopback
+	Command     []string // runs the binary: in a network namespace, say
+	More        string   // YAML of sections that nothing else here speaks of
+
 	Node       map[string]string
 	Listen     map[string]string
 	Log        map[string]string
@@ -60,15 +66,16 @@ type Config struct {
 	Sinks      []Sink
 }
 
-// New writes the configuration of a node with free ports into dir.
+// New writes the configuration of a node into dir.
 func New(binary, dir string, cfg Config) (*Rowtrail, error) {
-	r := &Rowtrail{Binary: binary, Dir: dir}
-	var err error
-	if r.Kafka, err = freeAddress(); err != nil {
-		return nil, err
-	}
-	if r.HTTP, err = freeAddress(); err != nil {
-		return nil, err
+	r := &Rowtrail{Binary: binary, Dir: dir, Kafka: cfg.Kafka, HTTP: cfg.HTTP, command: cfg.Command}
+	for _, address := range []*string{&r.Kafka, &r.HTTP} {
+		if *address == "" {
+			var err error
+			if *address, err = freeAddress(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return r, os.WriteFile(r.ConfigFile(), []byte(r.yaml(cfg)), 0o600)
 }
@@ -116,6 +123,7 @@ func (r *Rowtrail) yaml(cfg Config) string {
 		fmt.Fprintf(&b, "  - name: %s\n    type: postgres\n    topics: %s\n    config:\n", s.Name, topics)
 		section("      ", s.Config)
 	}
+	b.WriteString(cfg.More)
 	return b.String()
 }
 
@@ -126,7 +134,8 @@ func (r *Rowtrail) Start() error {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.Command(r.Binary, "serve", "-c", r.ConfigFile())
+	args := append(slices.Clone(r.command), r.Binary, "serve", "-c", r.ConfigFile())
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = r.Dir
 	cmd.Stdout, cmd.Stderr = out, out
 	// A process group of its own: Ctrl-C is for the parent, which then stops the node once.
@@ -137,6 +146,20 @@ func (r *Rowtrail) Start() error {
 	r.cmd, r.done = cmd, make(chan error, 1)
 	go func() { r.done <- cmd.Wait() }()
 	return nil
+}
+
+// Runs says whether the process is there, and how it ended where it did by itself.
+func (r *Rowtrail) Runs() (bool, error) {
+	if r.cmd == nil {
+		return false, nil
+	}
+	select {
+	case exit := <-r.done:
+		r.done <- exit
+		return false, errOr(exit)
+	default:
+		return true, nil
+	}
 }
 
 // PID of the running process.

@@ -30,7 +30,7 @@ func (l *Load) Final(ctx context.Context) error {
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	topics := []string{plainTopic, eventsTopic, inputTopic, outputTopic, StateTopic}
+	topics := Topics()
 	if err := l.awaitStable(ctx, adm, topics); err != nil {
 		return err
 	}

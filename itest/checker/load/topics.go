@@ -28,7 +28,7 @@ func (l *Load) CreateTopics(ctx context.Context, replicas int16) error {
 		}
 		return nil
 	}
-	if err := create(nil, plainTopic, eventsTopic, inputTopic, outputTopic); err != nil {
+	if err := create(nil, Topics()[:4]...); err != nil {
 		return err
 	}
 	eager := map[string]*string{}
@@ -39,3 +39,6 @@ func (l *Load) CreateTopics(ctx context.Context, replicas int16) error {
 	}
 	return create(eager, StateTopic)
 }
+
+// Topics are those that CreateTopics makes.
+func Topics() []string { return []string{plainTopic, eventsTopic, inputTopic, outputTopic, StateTopic} }

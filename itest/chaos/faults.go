@@ -1,0 +1,437 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/rowtrail/rowtrail/itest/checker/load"
+)
+
+// heal takes a fault back. It does not wait for what follows from that.
+type heal func(ctx context.Context) error
+
+// faults carries them out.
+type faults struct {
+	*Cluster
+	logf    func(format string, args ...any)
+	refused atomic.Int64 // cut logs that a node refused to start with
+}
+
+// target is the node that an event is for.
+func (f *faults) target(ctx context.Context, e Event) *member {
+	if e.Leader {
+		if m := f.leader(ctx, registersTopic, int32(e.A%registers)); m != nil {
+			return m
+		}
+	}
+	all := f.Members()
+	return all[e.A%len(all)]
+}
+
+// inject begins an event's faults. What it returns heals them all.
+func (f *faults) inject(ctx context.Context, e Event) (heal, error) {
+	m := f.target(ctx, e)
+	rest := f.others(m)
+	second := rest[e.B%len(rest)]
+	first, err := f.begin(ctx, e.Kind, m, second, e)
+	if err != nil {
+		return nil, fmt.Errorf("%s on %s: %w", e, m, err)
+	}
+	if e.With == "" {
+		return first, nil
+	}
+	also, err := f.begin(ctx, e.With, second, m, e)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s on %s: %w", e, second, err), first(ctx))
+	}
+	return func(ctx context.Context) error { return errors.Join(also(ctx), first(ctx)) }, nil
+}
+
+// undone makes a heal of an undo, or of nothing.
+func undone(undo func() error, err error) (heal, error) {
+	if err != nil {
+		return nil, err
+	}
+	return func(context.Context) error { return undo() }, nil
+}
+
+func (f *faults) begin(ctx context.Context, kind Kind, m, other *member, e Event) (heal, error) {
+	f.logf("itest: chaos: %s: %s on %s", e, kind, m)
+	rest := f.others(m)
+	switch kind {
+	case Kill, RestartIn:
+		if err := m.proc.Kill(); err != nil {
+			return nil, err
+		}
+		if kind == Kill {
+			load.Pause(ctx, time.Duration(e.Amount*float64(time.Second)))
+			return func(context.Context) error { return nil }, m.proc.Start()
+		}
+		return func(context.Context) error { return m.proc.Start() }, nil
+	case KillAll:
+		return f.killAll()
+	case Pause:
+		return undone(f.pause(m))
+	case Isolate:
+		return undone(m.host.Part(hosts(rest)...))
+	case Part:
+		return f.part(m, rest)
+	case Refuse:
+		return undone(m.host.Refuse(hosts(rest)...))
+	case Partial:
+		return undone(m.host.Part(other.host))
+	case Deaf:
+		return undone(m.host.Deafen(addresses(rest)...))
+	case Mute:
+		return f.mute(m, rest)
+	case Loss:
+		return undone(m.host.Lose(0.02 + 0.4*e.Amount))
+	case Slow:
+		d := time.Duration((20 + 280*e.Amount) * float64(time.Millisecond))
+		return undone(m.host.Slow(d, d/2, clusterPort, hosts(rest)...))
+	case Narrow:
+		return undone(m.host.Narrow(32<<10 + int(e.Amount*(1<<20))))
+	case LowDisk:
+		return undone(fill(m, minFree/2))
+	case FullDisk:
+		m.mayEnd = true
+		return undone(fill(m, 0))
+	case Wipe:
+		return f.wipe(m)
+	case CutTail:
+		return f.cutTail(ctx, m, e)
+	case Clock:
+		return f.moveClock(m, e)
+	case Roll:
+		return f.roll(ctx)
+	case Transfer:
+		return f.transfer(ctx)
+	case Reassign:
+		return f.reassign(ctx, e)
+	case Replace:
+		return f.replace(ctx, m)
+	}
+	return nil, fmt.Errorf("no fault of kind %q", kind)
+}
+
+func addresses(members []*member) []string {
+	var all []string
+	for _, m := range members {
+		all = append(all, m.host.Address)
+	}
+	return all
+}
+
+func (f *faults) killAll() (heal, error) {
+	all := f.Members()
+	for _, m := range all {
+		if err := m.proc.Kill(); err != nil {
+			return nil, err
+		}
+	}
+	return func(context.Context) error {
+		for _, m := range all {
+			if err := m.proc.Start(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+func (f *faults) pause(m *member) (func() error, error) {
+	pid := m.proc.PID()
+	return func() error { return syscall.Kill(pid, syscall.SIGCONT) }, syscall.Kill(pid, syscall.SIGSTOP)
+}
+
+// part cuts a node off from nodes and clients.
+func (f *faults) part(m *member, rest []*member) (heal, error) {
+	nodes, err := m.host.Part(hosts(rest)...)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := m.host.Deafen(f.net.Outer)
+	if err != nil {
+		return nil, errors.Join(err, nodes())
+	}
+	return func(context.Context) error { return errors.Join(nodes(), clients()) }, nil
+}
+
+func (f *faults) mute(m *member, rest []*member) (heal, error) {
+	var undos []func() error
+	undo := func(context.Context) error {
+		var errs []error
+		for _, u := range undos {
+			errs = append(errs, u())
+		}
+		return errors.Join(errs...)
+	}
+	for _, o := range rest {
+		u, err := o.host.Deafen(m.host.Address)
+		if err != nil {
+			return nil, errors.Join(err, undo(context.Background()))
+		}
+		undos = append(undos, u)
+	}
+	return undo, nil
+}
+
+// fill leaves so many bytes of a disk free.
+func fill(m *member, free int64) (func() error, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(m.disk(), &st); err != nil {
+		return nil, fmt.Errorf("how full is the disk: %w", err)
+	}
+	path := filepath.Join(m.disk(), "ballast")
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	// The node goes on writing meanwhile: what is free is looked at until it is as wanted.
+	for size := int64(0); ; {
+		more := int64(st.Bavail)*st.Bsize - free
+		if more <= 0 {
+			break
+		}
+		err := syscall.Fallocate(int(file.Fd()), 0, size, more)
+		if errors.Is(err, syscall.ENOSPC) && more > 1<<20 {
+			more /= 2
+			err = syscall.Fallocate(int(file.Fd()), 0, size, more)
+		}
+		if errors.Is(err, syscall.ENOSPC) {
+			break
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("fill the disk: %w", err), os.Remove(path))
+		}
+		size += more
+		if err := syscall.Statfs(m.disk(), &st); err != nil {
+			return nil, errors.Join(err, os.Remove(path))
+		}
+	}
+	return func() error { return os.Remove(path) }, nil
+}
+
+// wipe takes a node's disk away.
+func (f *faults) wipe(m *member) (heal, error) {
+	if err := m.proc.Kill(); err != nil {
+		return nil, err
+	}
+	return func(context.Context) error { return m.proc.Start() }, os.RemoveAll(m.data())
+}
+
+// cutTail takes the end of what a node wrote last. One that refuses to start with that has lost its disk.
+func (f *faults) cutTail(ctx context.Context, m *member, e Event) (heal, error) {
+	if err := m.proc.Kill(); err != nil {
+		return nil, err
+	}
+	pattern := "*.mem"
+	if e.B%2 == 0 {
+		pattern = "*.vlog"
+	}
+	cut, err := cutNewest(m.data(), pattern, 1+int64(e.Amount*e.Amount*float64(256<<10)))
+	if err != nil {
+		return nil, errors.Join(err, m.proc.Start())
+	}
+	f.logf("itest: chaos: %s: %s of %s", e, cut, m)
+	if err := m.proc.Start(); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		if running, _ := m.proc.Runs(); running {
+			return nil
+		}
+		f.refused.Add(1)
+		f.logf("itest: chaos: %s refused to start: %s", m, m.proc.Tail(2))
+		if err := errors.Join(m.proc.Kill(), os.RemoveAll(m.data())); err != nil {
+			return err
+		}
+		return m.proc.Start()
+	}, nil
+}
+
+// cutNewest cuts bytes off the end of what is written in the newest file of a pattern below a directory. Behind that end a file is
+// zeros, which stay.
+func cutNewest(dir, pattern string, bytes int64) (string, error) {
+	var newest string
+	var at time.Time
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		// The log's files, and not those of what can be rebuilt from it.
+		if ok, _ := filepath.Match(pattern, d.Name()); ok && strings.Contains(path, "/log/") && info.ModTime().After(at) {
+			newest, at = path, info.ModTime()
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if newest == "" {
+		return "", fmt.Errorf("no %s below %s", pattern, dir)
+	}
+	data, err := os.ReadFile(newest)
+	if err != nil {
+		return "", err
+	}
+	end := int64(len(data))
+	for end > 0 && data[end-1] == 0 {
+		end--
+	}
+	from := max(0, end-bytes)
+	clear(data[from:end])
+	return fmt.Sprintf("the last %d bytes of %s, from %d on, are gone", end-from, filepath.Base(newest), from), os.WriteFile(newest, data, 0o644)
+}
+
+const maxClock = 25 * time.Minute // message.timestamp.after.max.ms is an hour
+
+func (f *faults) moveClock(m *member, e Event) (heal, error) {
+	c, err := takeClock(m.proc.PID())
+	if errors.Is(err, errNoClock) {
+		f.logf("itest: chaos: %s: %v", e, err)
+		return func(context.Context) error { return nil }, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := time.Duration((2*e.Amount - 1) * float64(maxClock))
+	return func(context.Context) error {
+		if running, _ := m.proc.Runs(); !running || m.proc.PID() != c.pid {
+			return nil // a new process has a clock of its own
+		}
+		return c.set(0)
+	}, c.set(d)
+}
+
+// roll stops and starts one node after the other, as an upgrade does.
+func (f *faults) roll(ctx context.Context) (heal, error) {
+	for _, m := range f.Members() {
+		if err := m.proc.Stop(); err != nil {
+			return nil, err
+		}
+		if err := m.proc.Start(); err != nil {
+			return nil, err
+		}
+		if err := m.proc.WaitReady(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return func(context.Context) error { return nil }, nil
+}
+
+// adminTimeout bounds an operation; one that fails is no violation, as clients try again.
+const adminTimeout = 10 * time.Second
+
+func (f *faults) admin(ctx context.Context, what string, op func(ctx context.Context, adm *kadm.Client) error) error {
+	cl, err := f.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	if err := op(ctx, kadm.NewClient(cl)); err != nil {
+		f.logf("itest: chaos: %s: %v", what, err)
+	}
+	return nil
+}
+
+func (f *faults) transfer(ctx context.Context) (heal, error) {
+	return func(context.Context) error { return nil }, f.admin(ctx, "transfer", func(ctx context.Context, adm *kadm.Client) error {
+		_, err := adm.ElectLeaders(ctx, kadm.ElectPreferredReplica, nil)
+		return err
+	})
+}
+
+// reassign moves the replicas of one topic by one node.
+func (f *faults) reassign(ctx context.Context, e Event) (heal, error) {
+	return func(context.Context) error { return nil }, f.admin(ctx, "reassign", func(ctx context.Context, adm *kadm.Client) error {
+		all := f.Members()
+		topics := append(load.Topics(), registersTopic)
+		topic := topics[e.B%len(topics)]
+		details, err := adm.Metadata(ctx, topic)
+		if err != nil {
+			return err
+		}
+		var req kadm.AlterPartitionAssignmentsReq
+		for _, p := range details.Topics[topic].Partitions {
+			var replicas []int32
+			for i := range min(len(p.Replicas), len(all)) {
+				replicas = append(replicas, all[(e.A+i+int(p.Partition))%len(all)].id)
+			}
+			req.Assign(topic, p.Partition, replicas)
+		}
+		_, err = adm.AlterPartitionAssignments(ctx, req)
+		return err
+	})
+}
+
+// replaceTimeout bounds each step of a replacement.
+const replaceTimeout = 90 * time.Second
+
+// replace drains and removes a node; another one joins on another host.
+func (f *faults) replace(ctx context.Context, m *member) (heal, error) {
+	if len(f.spare) == 0 {
+		return nil, errors.New("no spare host")
+	}
+	rest := f.others(m)
+	joins := f.next()
+	if err := f.add(joins, rest); err != nil {
+		return nil, err
+	}
+	if err := joins.proc.WaitReady(ctx); err != nil {
+		return nil, fmt.Errorf("%s joins: %w", joins, err)
+	}
+	for _, command := range []string{"drain", "remove"} {
+		doing, cancel := context.WithTimeout(ctx, replaceTimeout)
+		out, err := rest[0].proc.CLI(doing, "cluster", command, fmt.Sprint(m.id))
+		cancel()
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w: %s", command, m, err, out)
+		}
+	}
+	if err := m.proc.Kill(); err != nil {
+		return nil, err
+	}
+	f.logf("itest: chaos: %s has taken the place of %s", joins, m)
+	return func(context.Context) error { return nil }, f.drop(m)
+}
+
+// crashed starts nodes again that have ended by themselves, and says which of them had no reason to.
+func (f *faults) crashed() ([]string, error) {
+	var found []string
+	for _, m := range f.Members() {
+		running, exit := m.proc.Runs()
+		if running || exit == nil {
+			continue
+		}
+		if !m.mayEnd {
+			found = append(found, fmt.Sprintf("%s ended by itself: %v; its last lines:\n%s", m, exit, m.proc.Tail(30)))
+		} else {
+			f.logf("itest: chaos: %s ended by itself on a full disk: %s", m, m.proc.Tail(1))
+		}
+		if err := errors.Join(m.proc.Kill(), m.proc.Start()); err != nil {
+			return found, err
+		}
+	}
+	for _, m := range f.Members() {
+		m.mayEnd = false
+	}
+	return slices.Clip(found), nil
+}
