@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/rowtrail/rowtrail/itest/checker/load"
+	"github.com/rowtrail/rowtrail/itest/nodes"
 )
 
 // heal takes a fault back. It does not wait for what follows from that.
@@ -22,15 +23,16 @@ type heal func(ctx context.Context) error
 
 // faults carries them out.
 type faults struct {
-	*Cluster
+	*nodes.Cluster
 	logf    func(format string, args ...any)
-	refused atomic.Int64 // cut logs that a node refused to start with
+	refused atomic.Int64           // cut logs that a node refused to start with
+	mayEnd  map[*nodes.Member]bool // a full disk may end a node
 }
 
 // target is the node that an event is for.
-func (f *faults) target(ctx context.Context, e Event) *member {
+func (f *faults) target(ctx context.Context, e Event) *nodes.Member {
 	if e.Leader {
-		if m := f.leader(ctx, registersTopic, int32(e.A%registers)); m != nil {
+		if m := f.Leader(ctx, registersTopic, int32(e.A%registers)); m != nil {
 			return m
 		}
 	}
@@ -41,7 +43,7 @@ func (f *faults) target(ctx context.Context, e Event) *member {
 // inject begins an event's faults. What it returns heals them all.
 func (f *faults) inject(ctx context.Context, e Event) (heal, error) {
 	m := f.target(ctx, e)
-	rest := f.others(m)
+	rest := f.Others(m)
 	second := rest[e.B%len(rest)]
 	first, err := f.begin(ctx, e.Kind, m, second, e)
 	if err != nil {
@@ -65,46 +67,46 @@ func undone(undo func() error, err error) (heal, error) {
 	return func(context.Context) error { return undo() }, nil
 }
 
-func (f *faults) begin(ctx context.Context, kind Kind, m, other *member, e Event) (heal, error) {
+func (f *faults) begin(ctx context.Context, kind Kind, m, other *nodes.Member, e Event) (heal, error) {
 	f.logf("itest: chaos: %s: %s on %s", e, kind, m)
-	rest := f.others(m)
+	rest := f.Others(m)
 	switch kind {
 	case Kill, RestartIn:
-		if err := m.proc.Kill(); err != nil {
+		if err := m.Proc.Kill(); err != nil {
 			return nil, err
 		}
 		if kind == Kill {
 			load.Pause(ctx, time.Duration(e.Amount*float64(time.Second)))
-			return func(context.Context) error { return nil }, m.proc.Start()
+			return func(context.Context) error { return nil }, m.Proc.Start()
 		}
-		return func(context.Context) error { return m.proc.Start() }, nil
+		return func(context.Context) error { return m.Proc.Start() }, nil
 	case KillAll:
 		return f.killAll()
 	case Pause:
 		return undone(f.pause(m))
 	case Isolate:
-		return undone(m.host.Part(hosts(rest)...))
+		return undone(m.Host.Part(nodes.Hosts(rest)...))
 	case Part:
 		return f.part(m, rest)
 	case Refuse:
-		return undone(m.host.Refuse(hosts(rest)...))
+		return undone(m.Host.Refuse(nodes.Hosts(rest)...))
 	case Partial:
-		return undone(m.host.Part(other.host))
+		return undone(m.Host.Part(other.Host))
 	case Deaf:
-		return undone(m.host.Deafen(addresses(rest)...))
+		return undone(m.Host.Deafen(addresses(rest)...))
 	case Mute:
 		return f.mute(m, rest)
 	case Loss:
-		return undone(m.host.Lose(0.02 + 0.4*e.Amount))
+		return undone(m.Host.Lose(0.02 + 0.4*e.Amount))
 	case Slow:
 		d := time.Duration((20 + 280*e.Amount) * float64(time.Millisecond))
-		return undone(m.host.Slow(d, d/2, clusterPort, hosts(rest)...))
+		return undone(m.Host.Slow(d, d/2, nodes.ClusterPort, nodes.Hosts(rest)...))
 	case Narrow:
-		return undone(m.host.Narrow(32<<10 + int(e.Amount*(1<<20))))
+		return undone(m.Host.Narrow(32<<10 + int(e.Amount*(1<<20))))
 	case LowDisk:
-		return undone(fill(m, minFree/2))
+		return undone(fill(m, nodes.MinFree/2))
 	case FullDisk:
-		m.mayEnd = true
+		f.mayEnd[m] = true
 		return undone(fill(m, 0))
 	case Wipe:
 		return f.wipe(m)
@@ -124,10 +126,10 @@ func (f *faults) begin(ctx context.Context, kind Kind, m, other *member, e Event
 	return nil, fmt.Errorf("no fault of kind %q", kind)
 }
 
-func addresses(members []*member) []string {
+func addresses(members []*nodes.Member) []string {
 	var all []string
 	for _, m := range members {
-		all = append(all, m.host.Address)
+		all = append(all, m.Host.Address)
 	}
 	return all
 }
@@ -135,13 +137,13 @@ func addresses(members []*member) []string {
 func (f *faults) killAll() (heal, error) {
 	all := f.Members()
 	for _, m := range all {
-		if err := m.proc.Kill(); err != nil {
+		if err := m.Proc.Kill(); err != nil {
 			return nil, err
 		}
 	}
 	return func(context.Context) error {
 		for _, m := range all {
-			if err := m.proc.Start(); err != nil {
+			if err := m.Proc.Start(); err != nil {
 				return err
 			}
 		}
@@ -149,25 +151,31 @@ func (f *faults) killAll() (heal, error) {
 	}, nil
 }
 
-func (f *faults) pause(m *member) (func() error, error) {
-	pid := m.proc.PID()
-	return func() error { return syscall.Kill(pid, syscall.SIGCONT) }, syscall.Kill(pid, syscall.SIGSTOP)
+func (f *faults) pause(m *nodes.Member) (func() error, error) {
+	pid := m.Proc.PID()
+	resume := func() error {
+		if err := syscall.Kill(pid, syscall.SIGCONT); !errors.Is(err, syscall.ESRCH) { // it may have ended meanwhile: crashed tells
+			return err
+		}
+		return nil
+	}
+	return resume, syscall.Kill(pid, syscall.SIGSTOP)
 }
 
 // part cuts a node off from nodes and clients.
-func (f *faults) part(m *member, rest []*member) (heal, error) {
-	nodes, err := m.host.Part(hosts(rest)...)
+func (f *faults) part(m *nodes.Member, rest []*nodes.Member) (heal, error) {
+	nodes, err := m.Host.Part(nodes.Hosts(rest)...)
 	if err != nil {
 		return nil, err
 	}
-	clients, err := m.host.Deafen(f.net.Outer)
+	clients, err := m.Host.Deafen(f.Outer())
 	if err != nil {
 		return nil, errors.Join(err, nodes())
 	}
 	return func(context.Context) error { return errors.Join(nodes(), clients()) }, nil
 }
 
-func (f *faults) mute(m *member, rest []*member) (heal, error) {
+func (f *faults) mute(m *nodes.Member, rest []*nodes.Member) (heal, error) {
 	var undos []func() error
 	undo := func(context.Context) error {
 		var errs []error
@@ -177,7 +185,7 @@ func (f *faults) mute(m *member, rest []*member) (heal, error) {
 		return errors.Join(errs...)
 	}
 	for _, o := range rest {
-		u, err := o.host.Deafen(m.host.Address)
+		u, err := o.Host.Deafen(m.Host.Address)
 		if err != nil {
 			return nil, errors.Join(err, undo(context.Background()))
 		}
@@ -187,12 +195,12 @@ func (f *faults) mute(m *member, rest []*member) (heal, error) {
 }
 
 // fill leaves so many bytes of a disk free.
-func fill(m *member, free int64) (func() error, error) {
+func fill(m *nodes.Member, free int64) (func() error, error) {
 	var st syscall.Statfs_t
-	if err := syscall.Statfs(m.disk(), &st); err != nil {
+	if err := syscall.Statfs(m.Disk(), &st); err != nil {
 		return nil, fmt.Errorf("how full is the disk: %w", err)
 	}
-	path := filepath.Join(m.disk(), "ballast")
+	path := filepath.Join(m.Disk(), "ballast")
 	file, err := os.Create(path)
 	if err != nil {
 		return nil, err
@@ -216,7 +224,7 @@ func fill(m *member, free int64) (func() error, error) {
 			return nil, errors.Join(fmt.Errorf("fill the disk: %w", err), os.Remove(path))
 		}
 		size += more
-		if err := syscall.Statfs(m.disk(), &st); err != nil {
+		if err := syscall.Statfs(m.Disk(), &st); err != nil {
 			return nil, errors.Join(err, os.Remove(path))
 		}
 	}
@@ -224,40 +232,40 @@ func fill(m *member, free int64) (func() error, error) {
 }
 
 // wipe takes a node's disk away.
-func (f *faults) wipe(m *member) (heal, error) {
-	if err := m.proc.Kill(); err != nil {
+func (f *faults) wipe(m *nodes.Member) (heal, error) {
+	if err := m.Proc.Kill(); err != nil {
 		return nil, err
 	}
-	return func(context.Context) error { return m.proc.Start() }, os.RemoveAll(m.data())
+	return func(context.Context) error { return m.Proc.Start() }, os.RemoveAll(m.Data())
 }
 
 // cutTail takes the end of what a node wrote last. One that refuses to start with that has lost its disk.
-func (f *faults) cutTail(ctx context.Context, m *member, e Event) (heal, error) {
-	if err := m.proc.Kill(); err != nil {
+func (f *faults) cutTail(ctx context.Context, m *nodes.Member, e Event) (heal, error) {
+	if err := m.Proc.Kill(); err != nil {
 		return nil, err
 	}
 	pattern := "*.mem"
 	if e.B%2 == 0 {
 		pattern = "*.vlog"
 	}
-	cut, err := cutNewest(m.data(), pattern, 1+int64(e.Amount*e.Amount*float64(256<<10)))
+	cut, err := cutNewest(m.Data(), pattern, 1+int64(e.Amount*e.Amount*float64(256<<10)))
 	if err != nil {
-		return nil, errors.Join(err, m.proc.Start())
+		return nil, errors.Join(err, m.Proc.Start())
 	}
 	f.logf("itest: chaos: %s: %s of %s", e, cut, m)
-	if err := m.proc.Start(); err != nil {
+	if err := m.Proc.Start(); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		if running, _ := m.proc.Runs(); running {
+		if running, _ := m.Proc.Runs(); running {
 			return nil
 		}
 		f.refused.Add(1)
-		f.logf("itest: chaos: %s refused to start: %s", m, m.proc.Tail(2))
-		if err := errors.Join(m.proc.Kill(), os.RemoveAll(m.data())); err != nil {
+		f.logf("itest: chaos: %s refused to start: %s", m, m.Proc.Tail(2))
+		if err := errors.Join(m.Proc.Kill(), os.RemoveAll(m.Data())); err != nil {
 			return err
 		}
-		return m.proc.Start()
+		return m.Proc.Start()
 	}, nil
 }
 
@@ -301,8 +309,8 @@ func cutNewest(dir, pattern string, bytes int64) (string, error) {
 
 const maxClock = 25 * time.Minute // message.timestamp.after.max.ms is an hour
 
-func (f *faults) moveClock(m *member, e Event) (heal, error) {
-	c, err := takeClock(m.proc.PID())
+func (f *faults) moveClock(m *nodes.Member, e Event) (heal, error) {
+	c, err := takeClock(m.Proc.PID())
 	if errors.Is(err, errNoClock) {
 		f.logf("itest: chaos: %s: %v", e, err)
 		return func(context.Context) error { return nil }, nil
@@ -312,7 +320,7 @@ func (f *faults) moveClock(m *member, e Event) (heal, error) {
 	}
 	d := time.Duration((2*e.Amount - 1) * float64(maxClock))
 	return func(context.Context) error {
-		if running, _ := m.proc.Runs(); !running || m.proc.PID() != c.pid {
+		if running, _ := m.Proc.Runs(); !running || m.Proc.PID() != c.pid {
 			return nil // a new process has a clock of its own
 		}
 		return c.set(0)
@@ -322,13 +330,13 @@ func (f *faults) moveClock(m *member, e Event) (heal, error) {
 // roll stops and starts one node after the other, as an upgrade does.
 func (f *faults) roll(ctx context.Context) (heal, error) {
 	for _, m := range f.Members() {
-		if err := m.proc.Stop(); err != nil {
+		if err := m.Proc.Stop(); err != nil {
 			return nil, err
 		}
-		if err := m.proc.Start(); err != nil {
+		if err := m.Proc.Start(); err != nil {
 			return nil, err
 		}
-		if err := m.proc.WaitReady(ctx); err != nil {
+		if err := m.Proc.WaitReady(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -339,7 +347,7 @@ func (f *faults) roll(ctx context.Context) (heal, error) {
 const adminTimeout = 10 * time.Second
 
 func (f *faults) admin(ctx context.Context, what string, op func(ctx context.Context, adm *kadm.Client) error) error {
-	cl, err := f.client()
+	cl, err := f.Client()
 	if err != nil {
 		return err
 	}
@@ -373,7 +381,7 @@ func (f *faults) reassign(ctx context.Context, e Event) (heal, error) {
 		for _, p := range details.Topics[topic].Partitions {
 			var replicas []int32
 			for i := range min(len(p.Replicas), len(all)) {
-				replicas = append(replicas, all[(e.A+i+int(p.Partition))%len(all)].id)
+				replicas = append(replicas, all[(e.A+i+int(p.Partition))%len(all)].ID)
 			}
 			req.Assign(topic, p.Partition, replicas)
 		}
@@ -386,52 +394,50 @@ func (f *faults) reassign(ctx context.Context, e Event) (heal, error) {
 const replaceTimeout = 90 * time.Second
 
 // replace drains and removes a node; another one joins on another host.
-func (f *faults) replace(ctx context.Context, m *member) (heal, error) {
-	if len(f.spare) == 0 {
+func (f *faults) replace(ctx context.Context, m *nodes.Member) (heal, error) {
+	if f.Spares() == 0 {
 		return nil, errors.New("no spare host")
 	}
-	rest := f.others(m)
-	joins := f.next()
-	if err := f.add(joins, rest); err != nil {
+	rest := f.Others(m)
+	joins := f.Next()
+	if err := f.Add(joins, rest); err != nil {
 		return nil, err
 	}
-	if err := joins.proc.WaitReady(ctx); err != nil {
+	if err := joins.Proc.WaitReady(ctx); err != nil {
 		return nil, fmt.Errorf("%s joins: %w", joins, err)
 	}
 	for _, command := range []string{"drain", "remove"} {
 		doing, cancel := context.WithTimeout(ctx, replaceTimeout)
-		out, err := rest[0].proc.CLI(doing, "cluster", command, fmt.Sprint(m.id))
+		out, err := rest[0].Proc.CLI(doing, "cluster", command, fmt.Sprint(m.ID))
 		cancel()
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w: %s", command, m, err, out)
 		}
 	}
-	if err := m.proc.Kill(); err != nil {
+	if err := m.Proc.Kill(); err != nil {
 		return nil, err
 	}
 	f.logf("itest: chaos: %s has taken the place of %s", joins, m)
-	return func(context.Context) error { return nil }, f.drop(m)
+	return func(context.Context) error { return nil }, f.Drop(m)
 }
 
 // crashed starts nodes again that have ended by themselves, and says which of them had no reason to.
 func (f *faults) crashed() ([]string, error) {
 	var found []string
 	for _, m := range f.Members() {
-		running, exit := m.proc.Runs()
+		running, exit := m.Proc.Runs()
 		if running || exit == nil {
 			continue
 		}
-		if !m.mayEnd {
-			found = append(found, fmt.Sprintf("%s ended by itself: %v; its last lines:\n%s", m, exit, m.proc.Tail(30)))
+		if !f.mayEnd[m] {
+			found = append(found, fmt.Sprintf("%s ended by itself: %v; its last lines:\n%s", m, exit, m.Proc.Tail(30)))
 		} else {
-			f.logf("itest: chaos: %s ended by itself on a full disk: %s", m, m.proc.Tail(1))
+			f.logf("itest: chaos: %s ended by itself on a full disk: %s", m, m.Proc.Tail(1))
 		}
-		if err := errors.Join(m.proc.Kill(), m.proc.Start()); err != nil {
+		if err := errors.Join(m.Proc.Kill(), m.Proc.Start()); err != nil {
 			return found, err
 		}
 	}
-	for _, m := range f.Members() {
-		m.mayEnd = false
-	}
+	clear(f.mayEnd)
 	return slices.Clip(found), nil
 }

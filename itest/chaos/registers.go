@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/itest/checker/load"
+	"github.com/rowtrail/rowtrail/itest/nodes"
 )
 
 // The topic of single records whose partitions are judged to be linearizable lists.
@@ -59,7 +60,7 @@ type read struct{ offset, value int64 }
 
 // recording is the registers of a run and their clients.
 type recording struct {
-	c        *Cluster
+	c        *nodes.Cluster
 	start    time.Time
 	values   atomic.Int64
 	work     sync.WaitGroup
@@ -70,7 +71,7 @@ type recording struct {
 	reported []string
 }
 
-func newRecording(c *Cluster) *recording {
+func newRecording(c *nodes.Cluster) *recording {
 	r := &recording{c: c, start: time.Now()}
 	for i := range r.parts {
 		r.parts[i] = &register{}
@@ -89,7 +90,7 @@ func (r *recording) report(format string, args ...any) {
 }
 
 func (r *recording) create(ctx context.Context, replicas int16) error {
-	cl, err := r.c.client()
+	cl, err := r.c.Client()
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func decode(b []byte) int64 {
 }
 
 func (r *recording) appender(stopping context.Context, id int, partition int32, rng *rand.Rand) {
-	cl, err := r.c.client(kgo.ClientID(fmt.Sprintf("append-%d", id)), kgo.DefaultProduceTopic(registersTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	cl, err := r.c.Client(kgo.ClientID(fmt.Sprintf("append-%d", id)), kgo.DefaultProduceTopic(registersTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(appendTimeout), kgo.ProduceRequestTimeout(2*time.Second), kgo.RequestTimeoutOverhead(2*time.Second),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }))
 	if err != nil {
@@ -154,7 +155,7 @@ func (r *recording) appender(stopping context.Context, id int, partition int32, 
 
 // asker asks for the partition's end. Every answer must be one that the partition had between question and answer.
 func (r *recording) asker(stopping context.Context, id int, partition int32, rng *rand.Rand) {
-	cl, err := r.c.client(kgo.ClientID(fmt.Sprintf("ask-%d", id)), kgo.RequestTimeoutOverhead(2*time.Second))
+	cl, err := r.c.Client(kgo.ClientID(fmt.Sprintf("ask-%d", id)), kgo.RequestTimeoutOverhead(2*time.Second))
 	if err != nil {
 		r.report("ask-%d: %v", id, err)
 		return
@@ -201,7 +202,7 @@ func askEnd(cl *kgo.Client, partition int32) (int64, error) {
 
 // reader reads all registers from the start on; what it has read stays true.
 func (r *recording) reader(stopping context.Context) {
-	cl, err := r.c.client(kgo.ClientID("tail"), kgo.ConsumeTopics(registersTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	cl, err := r.c.Client(kgo.ClientID("tail"), kgo.ConsumeTopics(registersTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(200*time.Millisecond), kgo.Rack("b"))
 	if err != nil {
 		r.report("tail: %v", err)
@@ -232,7 +233,7 @@ func (r *recording) readFinal(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, load.Settle)
 	defer cancel()
 	for p, reg := range r.parts {
-		cl, err := r.c.client()
+		cl, err := r.c.Client()
 		if err != nil {
 			return err
 		}
@@ -244,7 +245,7 @@ func (r *recording) readFinal(ctx context.Context) error {
 		if end == 0 {
 			continue
 		}
-		cl, err = r.c.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{registersTopic: {int32(p): kgo.NewOffset().AtStart()}}))
+		cl, err = r.c.Client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{registersTopic: {int32(p): kgo.NewOffset().AtStart()}}))
 		if err != nil {
 			return err
 		}

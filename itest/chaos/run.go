@@ -17,6 +17,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/checker/history"
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/checker/proxy"
+	"github.com/rowtrail/rowtrail/itest/nodes"
 )
 
 // Plan is how hard a run is.
@@ -28,7 +29,7 @@ type Plan struct {
 }
 
 const (
-	nodes         = 4
+	members       = 4
 	spares        = 1
 	replicas      = 3
 	meanPause     = 60 * time.Millisecond // of a client of the checker's load: nodes and clients share the machine
@@ -105,16 +106,16 @@ func Run(ctx context.Context, plan Plan) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := NewCluster(ctx, plan.Binary, dir, nodes, spares, "")
+	c, err := nodes.New(ctx, plan.Binary, dir, members, spares, "")
 	if err != nil {
 		return nil, fmt.Errorf("%w; evidence in %s", err, dir)
 	}
-	r := &run{plan: plan, dir: dir, cluster: c, faults: &faults{Cluster: c, logf: plan.Logf}, requests: load.NewRequests(plan.Seed),
+	r := &run{plan: plan, dir: dir, cluster: c, faults: &faults{Cluster: c, logf: plan.Logf, mayEnd: map[*nodes.Member]bool{}}, requests: load.NewRequests(plan.Seed),
 		proxies: map[string]*proxy.Proxy{}, result: &Result{Faults: map[Kind]int{}, Longest: map[Kind]time.Duration{}, Kept: dir}}
 	err = r.run(ctx)
 	if bad := r.result.Err(); bad != nil || err != nil {
 		plan.Logf("itest: chaos: the failed run's operations, logs and data are in %s", dir)
-		if e := errors.Join(r.load.Keep(dir, r.violations(), errors.Join(bad, err).Error()), c.keep()); e != nil {
+		if e := errors.Join(r.load.Keep(dir, r.violations(), errors.Join(bad, err).Error()), c.Keep()); e != nil {
 			plan.Logf("itest: chaos: keep the evidence: %v", e)
 		}
 		return r.result, errors.Join(err, c.Close())
@@ -126,7 +127,7 @@ func Run(ctx context.Context, plan Plan) (*Result, error) {
 type run struct {
 	plan      Plan
 	dir       string
-	cluster   *Cluster
+	cluster   *nodes.Cluster
 	faults    *faults
 	load      *load.Load
 	recording *recording
@@ -176,7 +177,7 @@ func (r *run) run(ctx context.Context) error {
 	if err := errors.Join(topics.CreateTopics(ctx, replicas), r.recording.create(ctx, replicas)); err != nil {
 		return err
 	}
-	if err := r.cluster.whole(ctx); err != nil {
+	if err := r.cluster.Whole(ctx); err != nil {
 		return err
 	}
 	r.load.Start()
@@ -234,7 +235,7 @@ func (r *run) fail(stopping, ctx context.Context) error {
 // event lets one fault begin and end.
 func (r *run) event(ctx context.Context, e Event) error {
 	if e.Kind.destructive() {
-		if err := r.cluster.whole(ctx); err != nil {
+		if err := r.cluster.Whole(ctx); err != nil {
 			r.found("%v", err)
 			return nil
 		}
@@ -255,7 +256,7 @@ func (r *run) event(ctx context.Context, e Event) error {
 	if err != nil {
 		return err
 	}
-	if err := r.cluster.ready(ctx); err != nil {
+	if err := r.cluster.Ready(ctx); err != nil {
 		return fmt.Errorf("%s: %w", e, err)
 	}
 	s.to = r.recording.now()
@@ -275,10 +276,10 @@ func (r *run) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(start(ctx), r.cluster.ready(ctx)); err != nil {
+	if err := errors.Join(start(ctx), r.cluster.Ready(ctx)); err != nil {
 		return err
 	}
-	if err := r.cluster.whole(ctx); err != nil {
+	if err := r.cluster.Whole(ctx); err != nil {
 		r.found("in the end: %v", err)
 	}
 	r.load.To(r.cluster.Seeds(), r.cluster.Dial)

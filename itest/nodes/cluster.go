@@ -1,4 +1,6 @@
-package main
+// Package nodes runs a cluster of `rowtrail serve` processes, each on a host, a rack and a disk of its own: package netns makes the
+// hosts, and a disk is a small tmpfs.
+package nodes
 
 import (
 	"context"
@@ -25,12 +27,12 @@ import (
 const (
 	kafkaPort   = 9092
 	httpPort    = 8080
-	clusterPort = 9094
+	ClusterPort = 9094 // where nodes connect to each other
 )
 
 const (
 	diskSize     = "2g"
-	minFree      = 64 << 20
+	MinFree      = 64 << 20
 	lagTimeMax   = 2 * time.Second // replica_lag_time_max: what is in sync was so a moment ago
 	wholeFor     = lagTimeMax + 1500*time.Millisecond
 	wholeTimeout = 2 * time.Minute
@@ -38,24 +40,27 @@ const (
 	readyTimeout = 90 * time.Second
 )
 
-// member is one node: a process on a host, with a disk.
-type member struct {
-	id     int32
-	host   *netns.Host
-	dir    string
-	proc   *process.Rowtrail
-	mayEnd bool // a full disk may end it
+// Member is one node: a process on a host, with a disk.
+type Member struct {
+	ID   int32
+	Host *netns.Host
+	Dir  string
+	Proc *process.Rowtrail
 }
 
-func (m *member) String() string { return fmt.Sprintf("node %d", m.id) }
+// String names it.
+func (m *Member) String() string { return fmt.Sprintf("node %d", m.ID) }
 
-func (m *member) disk() string { return filepath.Join(m.dir, "disk") }
+// Disk is where its file system is mounted.
+func (m *Member) Disk() string { return filepath.Join(m.Dir, "disk") }
 
-func (m *member) data() string { return filepath.Join(m.disk(), "data") }
+// Data is its data directory.
+func (m *Member) Data() string { return filepath.Join(m.Disk(), "data") }
 
-func (m *member) kafka() string { return fmt.Sprintf("%s:%d", m.host.Address, kafkaPort) }
+// Kafka is the address that clients connect to.
+func (m *Member) Kafka() string { return fmt.Sprintf("%s:%d", m.Host.Address, kafkaPort) }
 
-// Cluster is the nodes and the network between them.
+// Cluster is the nodes and the network between them. Its operations are called by one goroutine; Members, Seeds, Dial and Client by any.
 type Cluster struct {
 	binary string
 	dir    string
@@ -67,57 +72,57 @@ type Cluster struct {
 	dialer net.Dialer
 
 	mu      sync.Mutex
-	members []*member
+	members []*Member
 }
 
-// NewCluster starts nodes that found a cluster; spare hosts are for nodes that join later.
-func NewCluster(ctx context.Context, binary, dir string, nodes, spare int, more string) (*Cluster, error) {
+// New starts nodes that found a cluster; spare hosts are for nodes that join later.
+func New(ctx context.Context, binary, dir string, nodes, spare int, more string) (*Cluster, error) {
 	network, err := netns.New(nodes + spare)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{binary: binary, dir: dir, net: network, racks: []string{"a", "b", "c"}, more: more, nextID: 1,
 		spare: slices.Clone(network.Hosts), dialer: net.Dialer{Timeout: load.DialTimeout}}
-	var peers []*member
+	var peers []*Member
 	for range nodes {
-		peers = append(peers, c.next())
+		peers = append(peers, c.Next())
 	}
 	for _, m := range peers {
-		if err := c.add(m, peers); err != nil {
+		if err := c.Add(m, peers); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 	}
-	if err := c.ready(ctx); err != nil {
+	if err := c.Ready(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-// next is a member on a spare host, under an id that nobody had.
-func (c *Cluster) next() *member {
-	m := &member{id: c.nextID, host: c.spare[0], dir: filepath.Join(c.dir, fmt.Sprintf("node-%d", c.nextID))}
+// Next is a Member on a spare host, under an id that nobody had.
+func (c *Cluster) Next() *Member {
+	m := &Member{ID: c.nextID, Host: c.spare[0], Dir: filepath.Join(c.dir, fmt.Sprintf("node-%d", c.nextID))}
 	c.spare = c.spare[1:]
 	c.nextID++
 	return m
 }
 
-// add makes the member's disk and configuration, and starts it.
-func (c *Cluster) add(m *member, peers []*member) error {
-	if err := os.MkdirAll(m.disk(), 0o755); err != nil {
+// Add makes the Member's disk and configuration, and starts it.
+func (c *Cluster) Add(m *Member, peers []*Member) error {
+	if err := os.MkdirAll(m.Disk(), 0o755); err != nil {
 		return err
 	}
-	if err := syscall.Mount("tmpfs", m.disk(), "tmpfs", 0, "size="+diskSize); err != nil {
+	if err := syscall.Mount("tmpfs", m.Disk(), "tmpfs", 0, "size="+diskSize); err != nil {
 		return fmt.Errorf("mount the disk of %s: %w", m, err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "cluster:\n  listen: %s:%d\n  replica_lag_time_max: %s\n  peers:\n", m.host.Address, clusterPort, lagTimeMax)
+	fmt.Fprintf(&b, "cluster:\n  listen: %s:%d\n  replica_lag_time_max: %s\n  peers:\n", m.Host.Address, ClusterPort, lagTimeMax)
 	for _, p := range peers {
-		fmt.Fprintf(&b, "    - {id: %d, address: %q}\n", p.id, fmt.Sprintf("%s:%d", p.host.Address, clusterPort))
+		fmt.Fprintf(&b, "    - {id: %d, address: %q}\n", p.ID, fmt.Sprintf("%s:%d", p.Host.Address, ClusterPort))
 	}
 	var err error
-	m.proc, err = process.New(c.binary, m.dir, process.Config{
-		Kafka: m.kafka(), HTTP: fmt.Sprintf("%s:%d", m.host.Address, httpPort), Command: m.host.Command(), More: b.String() + c.more,
-		Node: map[string]string{"id": fmt.Sprint(m.id), "data_dir": m.data(), "rack": c.racks[int(m.id-1)%len(c.racks)], "min_free_bytes": fmt.Sprint(minFree)},
+	m.Proc, err = process.New(c.binary, m.Dir, process.Config{
+		Kafka: m.Kafka(), HTTP: fmt.Sprintf("%s:%d", m.Host.Address, httpPort), Command: m.Host.Command(), More: b.String() + c.more,
+		Node: map[string]string{"id": fmt.Sprint(m.ID), "data_dir": m.Data(), "rack": c.racks[int(m.ID-1)%len(c.racks)], "min_free_bytes": fmt.Sprint(MinFree)},
 	})
 	if err != nil {
 		return err
@@ -125,33 +130,35 @@ func (c *Cluster) add(m *member, peers []*member) error {
 	c.mu.Lock()
 	c.members = append(c.members, m)
 	c.mu.Unlock()
-	return m.proc.Start()
+	return m.Proc.Start()
 }
 
-// drop forgets a member whose process has ended; its host is free.
-func (c *Cluster) drop(m *member) error {
+// Drop forgets a Member whose process has ended; its host is free.
+func (c *Cluster) Drop(m *Member) error {
 	c.mu.Lock()
-	c.members = slices.DeleteFunc(c.members, func(o *member) bool { return o == m })
+	c.members = slices.DeleteFunc(c.members, func(o *Member) bool { return o == m })
 	c.mu.Unlock()
-	c.spare = append(c.spare, m.host)
-	return syscall.Unmount(m.disk(), 0)
+	c.spare = append(c.spare, m.Host)
+	return syscall.Unmount(m.Disk(), 0)
 }
 
 // Members are the nodes there are.
-func (c *Cluster) Members() []*member {
+func (c *Cluster) Members() []*Member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.members)
 }
 
-func (c *Cluster) others(m *member) []*member {
-	return slices.DeleteFunc(c.Members(), func(o *member) bool { return o == m })
+// Others are all but one.
+func (c *Cluster) Others(m *Member) []*Member {
+	return slices.DeleteFunc(c.Members(), func(o *Member) bool { return o == m })
 }
 
-func hosts(members []*member) []*netns.Host {
+// Hosts are those of members.
+func Hosts(members []*Member) []*netns.Host {
 	var all []*netns.Host
 	for _, m := range members {
-		all = append(all, m.host)
+		all = append(all, m.Host)
 	}
 	return all
 }
@@ -160,7 +167,7 @@ func hosts(members []*member) []*netns.Host {
 func (c *Cluster) Seeds() []string {
 	var all []string
 	for _, m := range c.Members() {
-		all = append(all, m.kafka())
+		all = append(all, m.Kafka())
 	}
 	return all
 }
@@ -170,53 +177,53 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return c.dialer.DialContext(ctx, network, address)
 }
 
-// client is one of the harness's own.
-func (c *Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
+// Client is one of the harness's own.
+func (c *Cluster) Client(opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.Seeds()...), kgo.Dialer(c.Dial), kgo.MetadataMinAge(50 * time.Millisecond),
 		kgo.RequestTimeoutOverhead(5 * time.Second), kgo.RetryTimeout(15 * time.Second)}, opts...)...)
 }
 
-// Close ends everything; what nodes wrote is kept in the directory where keep was called before.
+// Close ends everything; what nodes wrote is kept in the directory where Keep was called before.
 func (c *Cluster) Close() error {
 	var errs []error
 	for _, m := range c.Members() {
-		if m.proc != nil {
-			if running, _ := m.proc.Runs(); running {
-				_ = syscall.Kill(m.proc.PID(), syscall.SIGCONT)
+		if m.Proc != nil {
+			if running, _ := m.Proc.Runs(); running {
+				_ = syscall.Kill(m.Proc.PID(), syscall.SIGCONT)
 			}
-			errs = append(errs, m.proc.Kill())
+			errs = append(errs, m.Proc.Kill())
 		}
-		errs = append(errs, syscall.Unmount(m.disk(), 0))
+		errs = append(errs, syscall.Unmount(m.Disk(), 0))
 	}
 	return errors.Join(append(errs, c.net.Close())...)
 }
 
-// keep copies the nodes' data out of their disks, which end with the run.
-func (c *Cluster) keep() error {
+// Keep copies the nodes' data out of their disks, which end with the run.
+func (c *Cluster) Keep() error {
 	var errs []error
 	for _, m := range c.Members() {
-		errs = append(errs, os.CopyFS(filepath.Join(m.dir, "kept"), os.DirFS(m.disk())))
+		errs = append(errs, os.CopyFS(filepath.Join(m.Dir, "kept"), os.DirFS(m.Disk())))
 	}
 	return errors.Join(errs...)
 }
 
-// ready waits until every node is.
-func (c *Cluster) ready(ctx context.Context) error {
+// Ready waits until every node is.
+func (c *Cluster) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for _, m := range c.Members() {
-		if err := m.proc.WaitReady(ctx); err != nil {
+		if err := m.Proc.WaitReady(ctx); err != nil {
 			return fmt.Errorf("%s is not ready though nothing is in its way: %w", m, err)
 		}
 	}
 	return nil
 }
 
-// whole waits until every partition has had a leader and all of its replicas in sync for so long that each of them has caught up.
-func (c *Cluster) whole(ctx context.Context) error {
+// Whole waits until every partition has had a leader and all of its replicas in sync for so long that each of them has caught up.
+func (c *Cluster) Whole(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()
-	cl, err := c.client()
+	cl, err := c.Client()
 	if err != nil {
 		return err
 	}
@@ -251,7 +258,7 @@ func (c *Cluster) missing(all kadm.Metadata) string {
 		known[b.NodeID] = true
 	}
 	for _, m := range c.Members() {
-		if !known[m.id] {
+		if !known[m.ID] {
 			return fmt.Sprintf("%s is not among the brokers", m)
 		}
 	}
@@ -265,11 +272,11 @@ func (c *Cluster) missing(all kadm.Metadata) string {
 	return ""
 }
 
-// leader is the member that leads a partition now, as a node says; nil: nobody knows.
-func (c *Cluster) leader(ctx context.Context, topic string, partition int32) *member {
+// Leader is the Member that leads a partition now, as a node says; nil: nobody knows.
+func (c *Cluster) Leader(ctx context.Context, topic string, partition int32) *Member {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	cl, err := c.client()
+	cl, err := c.Client()
 	if err != nil {
 		return nil
 	}
@@ -280,9 +287,15 @@ func (c *Cluster) leader(ctx context.Context, topic string, partition int32) *me
 	}
 	id := all.Topics[topic].Partitions[partition].Leader
 	for _, m := range c.Members() {
-		if m.id == id {
+		if m.ID == id {
 			return m
 		}
 	}
 	return nil
 }
+
+// Outer is the address that clients of this process come from.
+func (c *Cluster) Outer() string { return c.net.Outer }
+
+// Spares is how many hosts are free.
+func (c *Cluster) Spares() int { return len(c.spare) }
