@@ -106,12 +106,13 @@ func Run(ctx context.Context, plan Plan) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := nodes.New(ctx, plan.Binary, dir, members, spares, "")
+	c, err := nodes.New(ctx, nodes.Options{Binary: plan.Binary, Dir: dir, Nodes: members, Spare: spares})
 	if err != nil {
 		return nil, fmt.Errorf("%w; evidence in %s", err, dir)
 	}
 	r := &run{plan: plan, dir: dir, cluster: c, faults: &faults{Cluster: c, logf: plan.Logf, mayEnd: map[*nodes.Member]bool{}}, requests: load.NewRequests(plan.Seed),
 		proxies: map[string]*proxy.Proxy{}, result: &Result{Faults: map[Kind]int{}, Longest: map[Kind]time.Duration{}, Kept: dir}}
+	r.faults.found = r.found
 	err = r.run(ctx)
 	if bad := r.result.Err(); bad != nil || err != nil {
 		plan.Logf("itest: chaos: the failed run's operations, logs and data are in %s", dir)
@@ -257,7 +258,7 @@ func (r *run) event(ctx context.Context, e Event) error {
 		return err
 	}
 	if err := r.cluster.Ready(ctx); err != nil {
-		return fmt.Errorf("%s: %w", e, err)
+		r.found("%s: %v", e, err)
 	}
 	s.to = r.recording.now()
 	r.spans = append(r.spans, s)
@@ -277,7 +278,7 @@ func (r *run) judge(ctx context.Context) error {
 		return err
 	}
 	if err := errors.Join(start(ctx), r.cluster.Ready(ctx)); err != nil {
-		return err
+		return fmt.Errorf("after all nodes were killed: %w", err)
 	}
 	if err := r.cluster.Whole(ctx); err != nil {
 		r.found("in the end: %v", err)

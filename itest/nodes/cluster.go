@@ -40,6 +40,9 @@ const (
 	readyTimeout = 90 * time.Second
 )
 
+// The racks of nodes in turn.
+var racks = [...]string{"a", "b", "c"}
+
 // Member is one node: a process on a host, with a disk.
 type Member struct {
 	ID   int32
@@ -62,10 +65,7 @@ func (m *Member) Kafka() string { return fmt.Sprintf("%s:%d", m.Host.Address, ka
 
 // Cluster is the nodes and the network between them. Its operations are called by one goroutine; Members, Seeds, Dial and Client by any.
 type Cluster struct {
-	binary string
-	dir    string
-	racks  []string
-	more   string // YAML of all nodes
+	opts   Options
 	net    *netns.Network
 	spare  []*netns.Host
 	nextID int32
@@ -75,16 +75,25 @@ type Cluster struct {
 	members []*Member
 }
 
-// New starts nodes that found a cluster; spare hosts are for nodes that join later.
-func New(ctx context.Context, binary, dir string, nodes, spare int, more string) (*Cluster, error) {
-	network, err := netns.New(nodes + spare)
+// Options are what differs between clusters.
+type Options struct {
+	Binary, Dir string
+	Nodes       int // that found the cluster
+	Spare       int // hosts for nodes that join later
+	Connectors  []process.Connector
+	Sinks       []process.Sink
+}
+
+// New starts nodes that found a cluster.
+func New(ctx context.Context, o Options) (*Cluster, error) {
+	network, err := netns.New(o.Nodes + o.Spare)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{binary: binary, dir: dir, net: network, racks: []string{"a", "b", "c"}, more: more, nextID: 1,
+	c := &Cluster{opts: o, net: network, nextID: 1,
 		spare: slices.Clone(network.Hosts), dialer: net.Dialer{Timeout: load.DialTimeout}}
 	var peers []*Member
-	for range nodes {
+	for range o.Nodes {
 		peers = append(peers, c.Next())
 	}
 	for _, m := range peers {
@@ -100,7 +109,7 @@ func New(ctx context.Context, binary, dir string, nodes, spare int, more string)
 
 // Next is a Member on a spare host, under an id that nobody had.
 func (c *Cluster) Next() *Member {
-	m := &Member{ID: c.nextID, Host: c.spare[0], Dir: filepath.Join(c.dir, fmt.Sprintf("node-%d", c.nextID))}
+	m := &Member{ID: c.nextID, Host: c.spare[0], Dir: filepath.Join(c.opts.Dir, fmt.Sprintf("node-%d", c.nextID))}
 	c.spare = c.spare[1:]
 	c.nextID++
 	return m
@@ -120,9 +129,10 @@ func (c *Cluster) Add(m *Member, peers []*Member) error {
 		fmt.Fprintf(&b, "    - {id: %d, address: %q}\n", p.ID, fmt.Sprintf("%s:%d", p.Host.Address, ClusterPort))
 	}
 	var err error
-	m.Proc, err = process.New(c.binary, m.Dir, process.Config{
-		Kafka: m.Kafka(), HTTP: fmt.Sprintf("%s:%d", m.Host.Address, httpPort), Command: m.Host.Command(), More: b.String() + c.more,
-		Node: map[string]string{"id": fmt.Sprint(m.ID), "data_dir": m.Data(), "rack": c.racks[int(m.ID-1)%len(c.racks)], "min_free_bytes": fmt.Sprint(MinFree)},
+	m.Proc, err = process.New(c.opts.Binary, m.Dir, process.Config{
+		Kafka: m.Kafka(), HTTP: fmt.Sprintf("%s:%d", m.Host.Address, httpPort), Command: m.Host.Command(), More: b.String(),
+		Connectors: c.opts.Connectors, Sinks: c.opts.Sinks,
+		Node: map[string]string{"id": fmt.Sprint(m.ID), "data_dir": m.Data(), "rack": racks[int(m.ID-1)%len(racks)], "min_free_bytes": fmt.Sprint(MinFree)},
 	})
 	if err != nil {
 		return err

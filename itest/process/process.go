@@ -24,7 +24,8 @@ import (
 
 const (
 	readyTimeout = 60 * time.Second
-	stopTimeout  = 30 * time.Second
+	stopTimeout  = 40 * time.Second // more than node.shutdown_timeout
+	quitTimeout  = 5 * time.Second
 	pollEvery    = 20 * time.Millisecond
 )
 
@@ -194,8 +195,21 @@ func (r *Rowtrail) Stop() error {
 		}
 		return nil
 	case <-time.After(stopTimeout):
-		return errors.Join(fmt.Errorf("stop rowtrail: still running %s after SIGTERM", stopTimeout), r.Kill())
+		return errors.Join(fmt.Errorf("stop rowtrail: still running %s after SIGTERM; its goroutines are in %s", stopTimeout, r.LogFile()), r.quit())
 	}
+}
+
+// quit has the process write its goroutines and ends it.
+func (r *Rowtrail) quit() error {
+	if err := r.cmd.Process.Signal(syscall.SIGQUIT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("quit rowtrail: %w", err)
+	}
+	select {
+	case exit := <-r.done:
+		r.done <- exit
+	case <-time.After(quitTimeout):
+	}
+	return r.Kill()
 }
 
 // WaitReady waits until /readyz answers 200. It fails at once when the process has ended.
