@@ -5,7 +5,7 @@ GOLANGCI_VERSION := v2.15.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: build test unit itest race lint fuzz twin conformance bench demo soak checker clean
+.PHONY: build test unit itest race lint fuzz twin conformance bench demo soak checker chaos failover clean
 
 build: ## bin/rowtrail
 	go build -ldflags '$(LDFLAGS)' -o bin/rowtrail ./cmd/rowtrail
@@ -52,6 +52,12 @@ soak: build ## the kill test: SOAK=1m by default
 
 checker: build ## the transaction checker: CHECKER=10m by default
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/checker -for $(or $(CHECKER),10m) $(if $(SEED),-seed $(SEED))
+
+chaos: build ## a cluster whose machines and network fail all the time: CHAOS=10m by default, as root
+	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/chaos -for $(or $(CHAOS),10m) $(if $(SEED),-seed $(SEED))
+
+failover: build ## how long a partition takes no writes when its leader dies, stops or hands over, as root
+	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/failover
 
 clean:
 	rm -rf bin .cache

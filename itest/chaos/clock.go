@@ -26,15 +26,17 @@ type clock struct {
 }
 
 // replacement is clock_gettime(id, *timespec) for the kernel's registers: only for id 0 are seconds added.
-var replacement = []byte{
-	0xb8, 0xe4, 0x00, 0x00, 0x00, // mov eax, 228
-	0x0f, 0x05, // syscall
-	0x85, 0xff, // test edi, edi
-	0x75, 0x0a, // jne end
-	0x48, 0x8b, 0x0d, 0x04, 0x00, 0x00, 0x00, // mov rcx, [rip+4]
-	0x48, 0x01, 0x0e, // add [rsi], rcx
-	0xc3, // end: ret
-	0, 0, 0, 0, 0, 0, 0, 0,
+func replacement() []byte {
+	return []byte{
+		0xb8, 0xe4, 0x00, 0x00, 0x00, // mov eax, 228
+		0x0f, 0x05, // syscall
+		0x85, 0xff, // test edi, edi
+		0x75, 0x0a, // jne end
+		0x48, 0x8b, 0x0d, 0x04, 0x00, 0x00, 0x00, // mov rcx, [rip+4]
+		0x48, 0x01, 0x0e, // add [rsi], rcx
+		0xc3, // end: ret
+		0, 0, 0, 0, 0, 0, 0, 0,
+	}
 }
 
 const (
@@ -68,7 +70,7 @@ func takeClock(pid int) (*clock, error) {
 	if err != nil {
 		return nil, err
 	}
-	code := append([]byte{}, replacement...)
+	code := replacement()
 	pad := int(-(first + function + replacementWord) & 7) // the number must not straddle words: it is read while it is written
 	code = append(code[:replacementWord], append(make([]byte, pad), code[replacementWord:]...)...)
 	code[14] += byte(pad)
@@ -121,7 +123,7 @@ func clockFunction(image []byte) (int64, error) {
 		return 0, fmt.Errorf("%w: %w", errNoClock, err)
 	}
 	for _, s := range symbols {
-		if s.Name == "__vdso_clock_gettime" && s.Size > uint64(len(replacement)+8) {
+		if s.Name == "__vdso_clock_gettime" && s.Size > uint64(len(replacement())+8) {
 			return int64(s.Value), nil
 		}
 	}

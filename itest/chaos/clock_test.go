@@ -54,7 +54,7 @@ func TestTheWallClockOfAProcessMovesAlone(t *testing.T) {
 		if _, err := fmt.Sscan(line, &wall, &ms); err != nil {
 			t.Fatal(err)
 		}
-		return time.UnixMilli(wall).Sub(time.Now()).Round(10 * time.Second), time.Duration(ms) * time.Millisecond
+		return time.Until(time.UnixMilli(wall)).Round(10 * time.Second), time.Duration(ms) * time.Millisecond
 	}
 	ask()
 	c, err := takeClock(cmd.Process.Pid)

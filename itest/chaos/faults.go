@@ -112,7 +112,7 @@ func (f *faults) begin(ctx context.Context, kind Kind, m, other *nodes.Member, e
 	case Wipe:
 		return f.wipe(m)
 	case CutTail:
-		return f.cutTail(ctx, m, e)
+		return f.cutTail(m, e)
 	case Clock:
 		return f.moveClock(m, e)
 	case Roll:
@@ -241,7 +241,7 @@ func (f *faults) wipe(m *nodes.Member) (heal, error) {
 }
 
 // cutTail takes the end of what a node wrote last. One that refuses to start with that has lost its disk.
-func (f *faults) cutTail(ctx context.Context, m *nodes.Member, e Event) (heal, error) {
+func (f *faults) cutTail(m *nodes.Member, e Event) (heal, error) {
 	if err := m.Proc.Kill(); err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (f *faults) cutTail(ctx context.Context, m *nodes.Member, e Event) (heal, e
 	if err := m.Proc.Start(); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error {
+	return func(context.Context) error {
 		if running, _ := m.Proc.Runs(); running {
 			return nil
 		}

@@ -18,24 +18,26 @@ type input struct {
 
 // list is a partition: how many values there are. That each is where its append said is checked against the final list, so the
 // state need not hold the values.
-var list = porcupine.Model{
-	Init: func() any { return int64(0) },
-	Step: func(state, in, out any) (bool, any) {
-		length, answer := state.(int64), out.(int64)
-		if answer != length {
-			return false, state
-		}
-		if in.(input).append {
-			return true, length + 1
-		}
-		return true, length
-	},
-	DescribeOperation: func(in, out any) string {
-		if i := in.(input); i.append {
-			return fmt.Sprintf("append %d at %d", i.value, out)
-		}
-		return fmt.Sprintf("end %d", out)
-	},
+func list() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return int64(0) },
+		Step: func(state, in, out any) (bool, any) {
+			length, answer := state.(int64), out.(int64)
+			if answer != length {
+				return false, state
+			}
+			if in.(input).append {
+				return true, length + 1
+			}
+			return true, length
+		},
+		DescribeOperation: func(in, out any) string {
+			if i := in.(input); i.append {
+				return fmt.Sprintf("append %d at %d", i.value, out)
+			}
+			return fmt.Sprintf("end %d", out)
+		},
+	}
 }
 
 // judge finds what is wrong with a partition.
@@ -90,7 +92,7 @@ func (reg *register) judge(name string) []string {
 	if len(wrong) > 0 {
 		return wrong
 	}
-	switch porcupine.CheckOperationsTimeout(list, ops, linearTimeout) {
+	switch porcupine.CheckOperationsTimeout(list(), ops, linearTimeout) {
 	case porcupine.Illegal:
 		add("not linearizable: %s", reg.stale())
 	case porcupine.Unknown:

@@ -39,12 +39,16 @@ const (
 func (k Kind) destructive() bool { return k == Wipe || k == CutTail || k == Replace }
 
 // shares says how often a kind is dealt in a round.
-var shares = []struct {
+func shares() []share {
+	return []share{
+		{Kill, 4}, {KillAll, 1}, {Pause, 2}, {Isolate, 2}, {Part, 1}, {Refuse, 1}, {Partial, 1}, {Deaf, 1}, {Mute, 1}, {Loss, 1}, {Slow, 1}, {Narrow, 1},
+		{LowDisk, 1}, {FullDisk, 1}, {Wipe, 1}, {CutTail, 1}, {Clock, 1}, {Roll, 1}, {Transfer, 1}, {Reassign, 1}, {Replace, 1}, {RestartIn, 1},
+	}
+}
+
+type share struct {
 	kind  Kind
 	times int
-}{
-	{Kill, 4}, {KillAll, 1}, {Pause, 2}, {Isolate, 2}, {Part, 1}, {Refuse, 1}, {Partial, 1}, {Deaf, 1}, {Mute, 1}, {Loss, 1}, {Slow, 1}, {Narrow, 1},
-	{LowDisk, 1}, {FullDisk, 1}, {Wipe, 1}, {CutTail, 1}, {Clock, 1}, {Roll, 1}, {Transfer, 1}, {Reassign, 1}, {Replace, 1}, {RestartIn, 1},
 }
 
 // Event is one fault.
@@ -76,7 +80,7 @@ const (
 )
 
 // companions are what may happen at the same time as something else.
-var companions = []Kind{Kill, Pause, Loss, Slow, Deaf, Clock, Transfer}
+func companions() []Kind { return []Kind{Kill, Pause, Loss, Slow, Deaf, Clock, Transfer} }
 
 // Dealer draws faults from a seed: all kinds of a round in an order of its own, then the next round.
 type Dealer struct {
@@ -91,7 +95,7 @@ func NewDealer(seed uint64) *Dealer { return &Dealer{rng: rand.New(rand.NewPCG(s
 // Next deals a fault.
 func (d *Dealer) Next() Event {
 	if len(d.round) == 0 {
-		for _, s := range shares {
+		for _, s := range shares() {
 			for range s.times {
 				d.round = append(d.round, s.kind)
 			}
@@ -102,7 +106,7 @@ func (d *Dealer) Next() Event {
 	e := Event{Number: d.number, Kind: d.round[0], A: d.rng.IntN(1 << 16), B: d.rng.IntN(1 << 16), Amount: d.rng.Float64(), Leader: d.rng.IntN(100) < leaderPercent,
 		Calm: minCalm + time.Duration(d.rng.Int64N(int64(maxCalm-minCalm))), Hold: minHold + time.Duration(d.rng.Int64N(int64(maxHold-minHold)))}
 	d.round = d.round[1:]
-	with := companions[d.rng.IntN(len(companions))]
+	with := companions()[d.rng.IntN(len(companions()))]
 	if d.rng.IntN(100) < withPercent && !e.Kind.destructive() && e.Kind != KillAll && e.Kind != Roll && with != e.Kind {
 		e.With = with
 	}

@@ -21,7 +21,7 @@ func TestASeedRepeatsTheFaults(t *testing.T) {
 func TestARoundHasEveryKind(t *testing.T) {
 	want := map[Kind]int{}
 	size := 0
-	for _, s := range shares {
+	for _, s := range shares() {
 		want[s.kind] = s.times
 		size += s.times
 	}

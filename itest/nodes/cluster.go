@@ -30,18 +30,18 @@ const (
 	ClusterPort = 9094 // where nodes connect to each other
 )
 
+// MinFree is node.min_free_bytes of every node.
+const MinFree = 64 << 20
+
 const (
 	diskSize     = "2g"
-	MinFree      = 64 << 20
+	racks        = 3               // of nodes in turn: a, b, c
 	lagTimeMax   = 2 * time.Second // replica_lag_time_max: what is in sync was so a moment ago
 	wholeFor     = lagTimeMax + 1500*time.Millisecond
 	wholeTimeout = 2 * time.Minute
 	lookEvery    = 200 * time.Millisecond
 	readyTimeout = 90 * time.Second
 )
-
-// The racks of nodes in turn.
-var racks = [...]string{"a", "b", "c"}
 
 // Member is one node: a process on a host, with a disk.
 type Member struct {
@@ -132,7 +132,7 @@ func (c *Cluster) Add(m *Member, peers []*Member) error {
 	m.Proc, err = process.New(c.opts.Binary, m.Dir, process.Config{
 		Kafka: m.Kafka(), HTTP: fmt.Sprintf("%s:%d", m.Host.Address, httpPort), Command: m.Host.Command(), More: b.String(),
 		Connectors: c.opts.Connectors, Sinks: c.opts.Sinks,
-		Node: map[string]string{"id": fmt.Sprint(m.ID), "data_dir": m.Data(), "rack": racks[int(m.ID-1)%len(racks)], "min_free_bytes": fmt.Sprint(MinFree)},
+		Node: map[string]string{"id": fmt.Sprint(m.ID), "data_dir": m.Data(), "rack": string(rune('a' + (m.ID-1)%racks)), "min_free_bytes": fmt.Sprint(MinFree)},
 	})
 	if err != nil {
 		return err
