@@ -528,6 +528,22 @@ func TestInitialRebalanceDelayCollectsMembers(t *testing.T) {
 	}
 }
 
+// The group of the log's own nodes neither waits for more members nor is bound by what clients may ask for.
+func TestOwnGroupIsNotBound(t *testing.T) {
+	limits := Limits{InitialRebalanceDelay: 3 * time.Second, MinSessionTimeout: 10 * time.Second, Own: "own"}.withDefaults()
+	now := time.Unix(1_000_000, 0)
+	for id, want := range map[string]int16{"own": 0, "g": kerr.InvalidSessionTimeout.Code} {
+		g := newGroup(id, &limits, &modelHost{}, now)
+		var got []JoinResult
+		g.Join(JoinRequest{Session: 6 * time.Second, Rebalance: time.Minute, ProtocolType: "p", Protocols: []Protocol{{"x", nil}}}, now,
+			func(r JoinResult) { got = append(got, r) })
+		g.Tick(now)
+		if len(got) != 1 || got[0].Code != want {
+			t.Errorf("group %s: %+v", id, got)
+		}
+	}
+}
+
 // Whatever a record holds, folding it ends with an entry or an error.
 func FuzzRecords(f *testing.F) {
 	r := offsetRecord("g", Offset{journal.TopicPartition{Topic: "t", Partition: 1}, Committed{Offset: 4, Metadata: "m"}})

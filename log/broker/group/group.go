@@ -28,6 +28,7 @@ type Limits struct {
 	MaxSessionTimeout     time.Duration // default 30 min
 	InitialRebalanceDelay time.Duration // an empty group waits so long for more members. Default 0
 	MaxMembers            int           // default 10,000
+	Own                   string        // the group of the log's own nodes, which the first three do not bind. Default none
 }
 
 func (l Limits) withDefaults() Limits {

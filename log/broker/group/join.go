@@ -45,7 +45,7 @@ func (g *Group) Join(r JoinRequest, now time.Time, reply func(JoinResult)) {
 	switch {
 	case g.state == Dead:
 		g.refuseJoin(r, kerr.CoordinatorNotAvailable.Code, reply)
-	case r.Session < g.limits.MinSessionTimeout || r.Session > g.limits.MaxSessionTimeout:
+	case !g.own() && (r.Session < g.limits.MinSessionTimeout || r.Session > g.limits.MaxSessionTimeout):
 		g.refuseJoin(r, kerr.InvalidSessionTimeout.Code, reply)
 	case r.MemberID == "":
 		g.joinNew(r, now, reply)
@@ -145,14 +145,25 @@ func (g *Group) enter(r JoinRequest, now time.Time, reply func(JoinResult)) {
 	}
 	g.add(m)
 	m.wait(reply, now)
-	if g.state == PreparingRebalance && !g.notBefore.IsZero() && g.limits.InitialRebalanceDelay > 0 {
+	if g.state == PreparingRebalance && !g.notBefore.IsZero() && g.initialDelay() > 0 {
 		// Another early member: hold the first generation open a little longer, up to joinBy.
-		g.notBefore = now.Add(g.limits.InitialRebalanceDelay)
+		g.notBefore = now.Add(g.initialDelay())
 		if g.joinBy.Before(g.notBefore) {
 			g.notBefore = g.joinBy
 		}
 	}
 	g.prepare(now)
+}
+
+// own tells whether the group is that of the log's own nodes, whose members are not clients with wishes.
+func (g *Group) own() bool { return g.limits.Own != "" && g.ID == g.limits.Own }
+
+// initialDelay is how long the first generation waits for more members.
+func (g *Group) initialDelay() time.Duration {
+	if g.own() {
+		return 0
+	}
+	return g.limits.InitialRebalanceDelay
 }
 
 // replaceStatic gives a static member's place to its next incarnation, assignment and all.
@@ -228,7 +239,7 @@ func (g *Group) prepare(now time.Time) {
 	}
 	g.notBefore = time.Time{}
 	if initial {
-		g.notBefore = now.Add(g.limits.InitialRebalanceDelay)
+		g.notBefore = now.Add(g.initialDelay())
 	}
 	g.joinBy = now.Add(g.rebalanceTimeout())
 	g.become(PreparingRebalance, now)
