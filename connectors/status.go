@@ -19,6 +19,8 @@ const (
 type Status struct {
 	Name         string      `json:"name"`
 	Type         string      `json:"type"`
+	Node         int32       `json:"node,omitempty"` // that runs it, as who runs connectors knows; 0: none
+	Here         bool        `json:"here"`           // that is the node that says so
 	State        string      `json:"state"`
 	Error        string      `json:"error,omitempty"`
 	Position     string      `json:"position"`     // as the source writes it

@@ -31,23 +31,31 @@ type TopicKind int
 
 // Kinds of topics.
 const (
-	TopicData      TopicKind = iota // as topic.creation.default.* says
-	TopicSingle                     // one partition
-	TopicCompacted                  // one partition, compacted
+	TopicData        TopicKind = iota // as topic.creation.default.* says
+	TopicSingle                       // one partition
+	TopicCompacted                    // one partition, compacted
+	TopicTransaction                  // one partition, and every record of it is kept
 )
 
 // topics remembers the topics that exist.
 type topics struct {
-	admin *kadm.Client
-	log   *slog.Logger
-	opts  TopicOptions
-	mu    sync.Mutex
-	known map[string]int32
-	limit sync.Map // topic name to int32
+	admin  *kadm.Client
+	log    *slog.Logger
+	opts   TopicOptions
+	shared bool // see Deps
+	mu     sync.Mutex
+	known  map[string]int32
+	limit  sync.Map // topic name to int32
 }
 
-func newTopics(admin *kadm.Client, logger *slog.Logger, opts TopicOptions) *topics {
-	return &topics{admin: admin, log: logger, opts: opts, known: map[string]int32{}}
+func newTopics(admin *kadm.Client, deps Deps, opts TopicOptions) *topics {
+	if opts.Replication <= 0 {
+		opts.Replication = -1
+		if deps.Replication > 0 {
+			opts.Replication = deps.Replication
+		}
+	}
+	return &topics{admin: admin, log: deps.Logger, opts: opts, shared: deps.Shared, known: map[string]int32{}}
 }
 
 // maxBytes is the largest batch that a topic takes.
@@ -118,6 +126,10 @@ func (t *topics) create(ctx context.Context, name string, kind TopicKind) error 
 		}
 	case TopicCompacted:
 		set("cleanup.policy", "compact")
+	case TopicTransaction:
+		if t.shared { // each transaction has a key of its own, so compaction keeps them all; the built-in log does so anyway
+			set("cleanup.policy", "compact")
+		}
 	}
 	_, err := t.admin.CreateTopic(ctx, partitions, t.opts.Replication, configs, name)
 	if errors.Is(err, kerr.TopicAlreadyExists) {

@@ -32,6 +32,9 @@ type Deps struct {
 	Client  []kgo.Opt // seed brokers and dialer of the log: in-process, or any Kafka
 	Logger  *slog.Logger
 	Version string
+
+	Replication int16 // of topics whose connector does not say; 0 or less: the log's default
+	Shared      bool  // the log is a Kafka cluster with defaults of its own, which may delete what is older than days
 }
 
 // WriterOptions configure a Writer.
@@ -98,7 +101,7 @@ func OpenWriter(ctx context.Context, deps Deps, opts WriterOptions) (*Writer, er
 		return nil, fmt.Errorf("open log client: %w", err)
 	}
 	w.plain, w.admin = plain, kadm.NewClient(plain)
-	w.topics = newTopics(w.admin, deps.Logger, opts.Topics)
+	w.topics = newTopics(w.admin, deps, opts.Topics)
 	if err := w.openProducer(ctx, deps); err != nil {
 		w.Close()
 		return nil, err

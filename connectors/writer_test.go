@@ -313,7 +313,7 @@ func TestSinglePartitionTopics(t *testing.T) {
 	_, deps := newCluster(t)
 	h := open(t, deps, "c")
 	h.ensure("p.wide")
-	w2 := newTopics(h.w.admin, deps.Logger, TopicOptions{Partitions: -1, Replication: -1})
+	w2 := newTopics(h.w.admin, deps, TopicOptions{Partitions: -1, Replication: -1})
 	if _, err := w2.ensure(context.Background(), "p.wide", TopicSingle); !IsFault(err) {
 		t.Fatal(err)
 	}

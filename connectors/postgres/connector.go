@@ -112,14 +112,30 @@ func (c *Connector) once(ctx context.Context) (err error) {
 	return err
 }
 
-// prepare looks before it touches: nothing is changed at the source or fenced in the log until the source is fit.
-func (r *run) prepare(ctx context.Context) (err error) {
-	err = r.side.use(ctx, func(conn *pgconn.PgConn) (err error) {
+func (r *run) inspect(ctx context.Context) error {
+	return r.side.use(ctx, func(conn *pgconn.PgConn) (err error) {
 		r.in, err = r.config.inspect(ctx, conn)
 		return err
 	})
-	if err != nil {
+}
+
+func (r *run) inUse() error {
+	return fmt.Errorf("slot %s is in use by process %d of the server", r.config.Slot, r.in.slot.activePID)
+}
+
+// prepare looks before it touches: nothing is changed at the source or fenced in the log until the source is fit.
+func (r *run) prepare(ctx context.Context) (err error) {
+	if err := r.inspect(ctx); err != nil {
 		return err
+	}
+	if s := r.in.slot; s != nil && s.active {
+		free, err := r.awaitSlot(ctx, r.inUse())
+		if err == nil && free {
+			err = r.inspect(ctx)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if s := r.in.slot; s == nil || s.lost() == "" { // a lost slot is reported with the position it leaves a gap after
 		findings := r.config.findings(r.in)
@@ -133,8 +149,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		}
 	}
 	if s := r.in.slot; s != nil && s.active {
-		// Perhaps the former run's connection, which the server has not noticed to be gone.
-		return fmt.Errorf("slot %s is in use by process %d of the server", r.config.Slot, s.activePID)
+		return r.inUse()
 	}
 	writer, err := connectors.OpenWriter(ctx, r.deps, connectors.WriterOptions{
 		Name: r.config.Name, Prefix: r.config.Prefix, Topics: r.config.Topics, Compression: r.config.Compression,
@@ -210,7 +225,7 @@ func (r *run) publish(ctx context.Context, conn *pgconn.PgConn) error {
 
 func (r *run) ownTopics(ctx context.Context) error {
 	kinds := map[string]connectors.TopicKind{
-		r.config.Prefix + ".transaction": connectors.TopicSingle,
+		r.config.Prefix + ".transaction": connectors.TopicTransaction,
 		r.config.Prefix + ".schema":      connectors.TopicCompacted,
 	}
 	if r.config.HeartbeatInterval > 0 {

@@ -187,7 +187,7 @@ func (c *Config) readResume(b []byte) (*resume, error) {
 	case err != nil:
 		return nil, &connectors.Fault{
 			Problem: "the resume point in topic " + c.Prefix + ".position cannot be read", Err: err,
-			Remedy: fmt.Sprintf("if nothing else writes to that topic, report this; SELECT pg_drop_replication_slot(%s) delete the topic (`rowtrail topics delete`) and restart the node: the connector loads its tables again",
+			Remedy: fmt.Sprintf("if nothing else writes to that topic, report this; SELECT pg_drop_replication_slot(%s) delete the topic (`rowtrail topics delete`) and restart the connector (`rowtrail connectors restart`): it loads its tables again",
 				quoteLiteral(c.Slot)),
 		}
 	}

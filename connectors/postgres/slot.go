@@ -77,7 +77,7 @@ func (s *slot) lost() string {
 func (c *Config) gap(from lsn, problem string) error {
 	return &connectors.Fault{
 		Problem: fmt.Sprintf("changes of database %s after %s can no longer be read: %s", c.Database, from, problem),
-		Remedy: fmt.Sprintf("SELECT pg_drop_replication_slot(%s) if it exists, then delete topic %s.position (`rowtrail topics delete`) and restart the node: the connector loads its tables again, and what was deleted meanwhile ends in state and targets",
+		Remedy: fmt.Sprintf("SELECT pg_drop_replication_slot(%s) if it exists, then delete topic %s.position (`rowtrail topics delete`) and restart the connector (`rowtrail connectors restart`): it loads its tables again, and what was deleted meanwhile ends in state and targets",
 			quoteLiteral(c.Slot), c.Prefix),
 	}
 }

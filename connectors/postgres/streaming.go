@@ -84,7 +84,7 @@ func (r *run) streamError(err error) error {
 	case "42704": // undefined object: the slot, or the publication in the catalog that the slot decodes with (P5)
 		return &connectors.Fault{
 			Problem: "replication cannot go on", Err: err,
-			Remedy: fmt.Sprintf("if publication %s was dropped or created after slot %s: SELECT pg_drop_replication_slot(%s), delete topic %s.position (`rowtrail topics delete`) and restart the node: the connector loads its tables again",
+			Remedy: fmt.Sprintf("if publication %s was dropped or created after slot %s: SELECT pg_drop_replication_slot(%s), delete topic %s.position (`rowtrail topics delete`) and restart the connector (`rowtrail connectors restart`): it loads its tables again",
 				r.config.Publication, r.config.Slot, quoteLiteral(r.config.Slot), r.config.Prefix),
 		}
 	case "55000": // object not in prerequisite state: wal_level, or a slot that was invalidated (P15)
