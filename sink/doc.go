@@ -3,8 +3,11 @@
 // A sink is a consumer group, rowtrail-sink-<name>. Its topics are exact names or patterns; every member asks for the
 // same topics, and one member at a time owns all of them, so that another node takes over when it goes.
 //
+// Where something else lets one node at a time run a sink, as the daemon does, they share one place in the group (Deps.Instance):
+// who comes takes it at once.
+//
 // Files: topics (which topics a sink reads), discover (what the log has), assign and inbox (where reading begins), merge and
-// queue (source order out of partitions, pure), gap (what is said of a transaction that is not whole), decode and schemas
+// queue (source order out of partitions, pure), leftout (topics that are read no more), gap (what is said of a transaction that is not whole), decode and schemas
 // (records and table versions), task (the loop: merge, decode, apply, commit), idle (what it does in between), runner
 // (attempts, poison, status), balancer (one owner in the group), lag, config (properties that all types of sink share),
 // target (what a type of sink implements).

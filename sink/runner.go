@@ -18,7 +18,6 @@ const (
 	sessionTimeout   = 10 * time.Second // the group gives a silent member's partitions away after it
 	rebalanceTimeout = 30 * time.Second
 	heartbeat        = 2 * time.Second
-	leaveTimeout     = 2 * time.Second
 	turnTick         = 200 * time.Millisecond
 	metadataAge      = 30 * time.Second
 
@@ -286,25 +285,16 @@ func (r *Runner) groupOptions(box *inbox, pl plan) []kgo.Opt {
 		kgo.MetadataMaxAge(metadataAge),
 	)
 	if r.deps.Instance != "" {
-		opts = append(opts, kgo.InstanceID(r.instanceID()))
+		opts = append(opts, kgo.InstanceID(r.groupName()+"-"+r.deps.Instance))
 	}
 	return opts
 }
 
-func (r *Runner) instanceID() string { return r.groupName() + "-" + r.deps.Instance }
-
-// leave ends the membership, so that another node can take over at once.
+// leave ends the membership, so that another node can take over at once. One that has a place of its own keeps it: who comes next
+// takes it, which needs no rebalance, and brokers may hold the first member of an empty group back for seconds. Without a next
+// one the session ends by itself.
 func (r *Runner) leave(client *kgo.Client) {
-	client.CloseAllowingRebalance()
-	if r.deps.Instance == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	defer cancel()
-	req := kadm.LeaveGroup(r.groupName()).InstanceIDs(r.instanceID()).Reason("sink stopped or starts over")
-	if _, err := r.admin.LeaveGroup(ctx, req); err != nil {
-		r.log.Debug("leaving the group failed; its session will time out", "error", err)
-	}
+	client.CloseAllowingRebalance() // a static member does not leave
 }
 
 // wait waits; false when ctx ended.

@@ -27,6 +27,8 @@ type Sink interface {
 type Status struct {
 	Name         string    `json:"name"`
 	Type         string    `json:"type"`
+	Node         int32     `json:"node,omitempty"` // that runs it, as who runs sinks knows; 0: none
+	Here         bool      `json:"here"`           // that is the node that says so
 	State        string    `json:"state"`
 	Error        string    `json:"error,omitempty"`
 	Topics       []string  `json:"topics"`
@@ -63,8 +65,10 @@ type Finding struct {
 
 // Deps is what a sink needs from its surroundings.
 type Deps struct {
-	Client   []kgo.Opt // seed brokers and dialer of the log
-	Logger   *slog.Logger
-	Version  string
-	Instance string // stable identity of this node: it takes its place in the group again at once after a crash; "" for none
+	Client  []kgo.Opt // seed brokers and dialer of the log
+	Logger  *slog.Logger
+	Version string
+	// Instance is the sink's place in its group: who comes with the same one takes the place of the one before at once, after a
+	// crash too, and fences it. "" for none: nodes stand by for each other.
+	Instance string
 }

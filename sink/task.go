@@ -46,6 +46,7 @@ type task struct {
 	ev      Event
 	careful bool
 	commits int
+	marked  bool // the topics that are read no more are marked in the target
 
 	rows, bytes, transactions int // in the open target transaction
 	begun                     time.Time
@@ -285,13 +286,18 @@ func (t *task) commit(ctx context.Context) error {
 		t.reset()
 		return nil
 	}
+	read := len(t.offsets)
+	if !t.marked {
+		t.offsets = append(t.offsets, leftOut(t.plan, t.inbox.starts)...)
+	}
 	if err := t.session.Commit(ctx, t.offsets); err != nil {
 		if t.careful && IsPermanent(err) && t.rows > 0 {
 			return recordErr(t.ev.Topic, t.ev.Partition, t.ev.Offset, err)
 		}
 		return err
 	}
-	t.sink.committed(t.rows, t.transactions, t.offsets)
+	t.marked = true
+	t.sink.committed(t.rows, t.transactions, t.offsets[:read])
 	t.groupDirty = true
 	t.reset()
 	if t.careful {
