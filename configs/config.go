@@ -6,7 +6,7 @@ type Config struct {
 	Node       Node        `key:"node" doc:"This process."`
 	Listen     Listen      `key:"listen" doc:"Where the node listens. It listens on loopback unless told otherwise."`
 	Cluster    Cluster     `key:"cluster" doc:"The other nodes of this one's cluster; without it the node is a cluster by itself. docs/cluster.md has the whole story."`
-	Log        Log         `key:"log" doc:"Defaults of the log's topics, and limits of consumer groups, by Kafka's names; a topic's own configuration wins."`
+	Log        Log         `key:"log" doc:"Where the log is. Of the built-in one: defaults of its topics, and limits of consumer groups, by Kafka's names; a topic's own configuration wins."`
 	Logging    Logging     `key:"logging" doc:"What the process writes to standard error."`
 	Connectors []Connector `key:"connectors" doc:"Sources whose changes are captured."`
 	Sinks      []Sink      `key:"sinks" doc:"Targets that topics are applied to."`
@@ -84,8 +84,10 @@ type ClusterTLS struct {
 	CA   string `key:"ca" default:"" doc:"PEM file of the authorities that sign the nodes' certificates. Whoever has a certificate of theirs is let into the cluster: use an authority of its own."`
 }
 
-// Log is the defaults of topics and the limits of groups.
+// Log is where the log is and, of the built-in one, the defaults of topics and the limits of groups.
 type Log struct {
+	Kafka Kafka `key:"kafka" doc:"Another Kafka cluster to use instead of the built-in log: this node then runs connectors and sinks alone, and no other key of log applies."`
+
 	NumPartitions     int32  `key:"num.partitions" default:"1" min:"1" max:"10000" doc:"Partitions of a topic that is created without a number."`
 	ReplicationFactor int32  `key:"default.replication.factor" default:"3" min:"1" max:"100" doc:"Replicas of a partition where the creation of a topic does not say; a cluster of fewer nodes gives what it has."`
 	AutoCreateTopics  bool   `key:"auto.create.topics.enable" default:"true" doc:"Create a topic when a client that allows it asks for one that is missing."`
@@ -116,6 +118,30 @@ type Log struct {
 	GroupConsumerSession       Millis `key:"group.consumer.session.timeout.ms" default:"45s" min:"1000" max:"86400000" doc:"How long a member of a group of the consumer protocol may be silent before it is removed."`
 	GroupConsumerHeartbeat     Millis `key:"group.consumer.heartbeat.interval.ms" default:"5s" min:"1" max:"86400000" doc:"How often members of groups of the consumer protocol are told to send heartbeats, with which they also learn of changes."`
 	GroupConsumerMaxSize       int32  `key:"group.consumer.max.size" default:"10000" min:"1" max:"1000000" doc:"Members that a group of the consumer protocol may have."`
+}
+
+// Kafka is a cluster that holds the log instead of this node.
+type Kafka struct {
+	Brokers     []string  `key:"brokers" doc:"Addresses (host:port) to find the cluster by; a few are enough. Without any, the log is the built-in one."`
+	Replication int32     `key:"replication.factor" default:"-1" min:"-1" max:"32767" doc:"Replicas of topics that are created there; -1: the cluster's default. topic.creation.default.replication.factor of a connector wins for its topics."`
+	TLS         KafkaTLS  `key:"tls" doc:"TLS to the cluster."`
+	SASL        KafkaSASL `key:"sasl" doc:"How to log in to the cluster."`
+}
+
+// KafkaTLS is how the cluster is connected to.
+type KafkaTLS struct {
+	Enabled    bool   `key:"enabled" default:"false" doc:"Connect over TLS; implied by the other keys."`
+	CA         string `key:"ca" default:"" doc:"PEM file of the authorities that sign the brokers' certificates; empty: the system's."`
+	Cert       string `key:"cert" default:"" doc:"PEM file of a certificate to show to the brokers, and those between it and its authority."`
+	Key        string `key:"key" default:"" doc:"PEM file of that certificate's private key."`
+	ServerName string `key:"server_name" default:"" doc:"Name that the brokers' certificates must have; empty: the host of each broker's address."`
+}
+
+// KafkaSASL is whom to log in as.
+type KafkaSASL struct {
+	Mechanism string `key:"mechanism" default:"none" enum:"none,PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" doc:"How to log in; none: not at all."`
+	Name      string `key:"name" default:"" doc:"Name to log in with."`
+	Password  Secret `key:"password" doc:"Its password, as ${NAME} or file:/path."`
 }
 
 // Logging is the process's own log.

@@ -59,12 +59,12 @@ func exampleEnv() Environment {
 	return testEnv(map[string]string{
 		"SHOP_DSN":       "postgres://postgres:secret@127.0.0.1:5432/shop",
 		"WAREHOUSE_DSN":  "postgres://postgres:secret@127.0.0.1:5433/warehouse",
-		"ALICE_PASSWORD": "secret", "ROWTRAIL_ADMIN_PASSWORD": "secret",
+		"ALICE_PASSWORD": "secret", "ROWTRAIL_ADMIN_PASSWORD": "secret", "KAFKA_PASSWORD": "secret",
 	}, nil)
 }
 
 func TestExamplesLoad(t *testing.T) {
-	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "secure.yaml"} {
+	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "secure.yaml", "kafka.yaml"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -97,6 +97,7 @@ func TestFullExampleIsTheDefaults(t *testing.T) {
 	}
 	full.Listen.SASL.Mechanisms, full.Listen.SASL.Users = nil, nil // there is no default to write
 	full.Cluster.Listen, full.Cluster.Peers = "", nil
+	full.Log.Kafka.SASL.Password, full.Log.Kafka.Brokers = Secret{}, nil
 	full.Connectors, full.Sinks, full.file, full.lines = nil, nil, "", nil
 	standard.file, standard.lines = "", nil
 	if !reflect.DeepEqual(full, standard) {
@@ -119,7 +120,7 @@ func TestSchemaFollowsTheDecoder(t *testing.T) {
 			t.Errorf("schema.json lacks %s", f.Path)
 		}
 	}
-	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "secure.yaml"} {
+	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "secure.yaml", "kafka.yaml"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -88,24 +88,43 @@ func (c *Config) File() string { return c.file }
 // LoadListen reads the listen section alone, for a client that looks for the node: problems elsewhere in the file, such as
 // an environment variable that only the node has, do not matter to it.
 func LoadListen(path string) (Listen, error) {
-	cfg, err := Load(path)
-	if err == nil {
-		return cfg.Listen, nil
-	}
-	var problems, ours Problems
-	if !errors.As(err, &problems) {
+	cfg, err := loadPart(path, "listen", "listen.sasl.users")
+	if err != nil {
 		return Listen{}, err
 	}
+	return cfg.Listen, nil
+}
+
+// LoadKafka reads which cluster holds the log, likewise.
+func LoadKafka(path string) (Kafka, error) {
+	cfg, err := loadPart(path, "log.kafka", "log.kafka.sasl.password")
+	if err != nil {
+		return Kafka{}, err
+	}
+	return cfg.Log.Kafka, nil
+}
+
+// loadPart reads a file of which a client needs one section. It may log in as another user, so it need not be able to read what
+// begins with own.
+func loadPart(path, section, own string) (*Config, error) {
+	cfg, err := Load(path)
+	if err == nil {
+		return cfg, nil
+	}
+	var problems, ours Problems
+	if !errors.As(err, &problems) || cfg == nil {
+		return nil, err
+	}
 	for _, p := range problems {
-		if strings.HasPrefix(p.Key, "listen.sasl.users") {
-			continue // a client may be another user, and need not be able to read these
+		if strings.HasPrefix(p.Key, own) {
+			continue
 		}
-		if p.Key == "" || p.Key == "listen" || strings.HasPrefix(p.Key, "listen.") {
+		if p.Key == "" || p.Key == section || strings.HasPrefix(p.Key, section+".") {
 			ours = append(ours, p)
 		}
 	}
 	if len(ours) > 0 {
-		return Listen{}, ours
+		return nil, ours
 	}
-	return cfg.Listen, nil
+	return cfg, nil
 }

@@ -19,6 +19,7 @@ func (c *Config) validate(known Problems) Problems {
 	for _, p := range known {
 		v.broken[p.Key] = true
 	}
+	v.kafka()
 	v.listeners()
 	v.tls()
 	v.sasl()

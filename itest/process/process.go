@@ -33,7 +33,7 @@ const (
 type Rowtrail struct {
 	Binary string
 	Dir    string // holds rowtrail.yaml, data and log
-	Kafka  string // host:port
+	Kafka  string // host:port; of several brokers of another cluster: with commas between them
 	HTTP   string
 
 	command []string // what runs the binary, before its name
@@ -63,6 +63,7 @@ type Config struct {
 	Node       map[string]string
 	Listen     map[string]string
 	Log        map[string]string
+	Brokers    []string // of another cluster that holds the log instead of this node
 	Connectors []Connector
 	Sinks      []Sink
 }
@@ -70,6 +71,9 @@ type Config struct {
 // New writes the configuration of a node into dir.
 func New(binary, dir string, cfg Config) (*Rowtrail, error) {
 	r := &Rowtrail{Binary: binary, Dir: dir, Kafka: cfg.Kafka, HTTP: cfg.HTTP, command: cfg.Command}
+	if len(cfg.Brokers) > 0 {
+		r.Kafka = strings.Join(cfg.Brokers, ",")
+	}
 	for _, address := range []*string{&r.Kafka, &r.HTTP} {
 		if *address == "" {
 			var err error
@@ -97,17 +101,24 @@ func (r *Rowtrail) yaml(cfg Config) string {
 			fmt.Fprintf(&b, "%s%s: %s\n", indent, k, strconv.Quote(v))
 		}
 	}
-	nodeKeys := map[string]string{"id": "1", "data_dir": r.DataDir()}
+	nodeKeys := map[string]string{"id": "1"}
+	listen := map[string]string{"http": r.HTTP}
+	if len(cfg.Brokers) == 0 {
+		nodeKeys["data_dir"], listen["kafka"] = r.DataDir(), r.Kafka
+	}
 	maps.Copy(nodeKeys, cfg.Node)
 	b.WriteString("node:\n")
 	section("  ", nodeKeys)
-	listen := map[string]string{"kafka": r.Kafka, "http": r.HTTP}
 	maps.Copy(listen, cfg.Listen)
 	b.WriteString("listen:\n")
 	section("  ", listen)
-	if len(cfg.Log) > 0 {
+	if len(cfg.Log) > 0 || len(cfg.Brokers) > 0 {
 		b.WriteString("log:\n")
 		section("  ", cfg.Log)
+	}
+	if len(cfg.Brokers) > 0 {
+		brokers, _ := json.Marshal(cfg.Brokers)
+		fmt.Fprintf(&b, "  kafka: {brokers: %s}\n", brokers)
 	}
 	if len(cfg.Connectors) > 0 {
 		b.WriteString("connectors:\n")
@@ -176,6 +187,19 @@ func (r *Rowtrail) Kill() error {
 	}
 	<-r.done
 	r.cmd = nil
+	return nil
+}
+
+// Pause stops the process where it is (SIGSTOP); Resume lets it go on.
+func (r *Rowtrail) Pause() error { return r.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (r *Rowtrail) Resume() error { return r.signal(syscall.SIGCONT) }
+
+func (r *Rowtrail) signal(s syscall.Signal) error {
+	if err := r.cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("send %s to rowtrail: %w", s, err)
+	}
 	return nil
 }
 
@@ -289,7 +313,7 @@ func (r *Rowtrail) CLI(ctx context.Context, args ...string) (string, error) {
 
 // Client dials the node's Kafka listener.
 func (r *Rowtrail) Client(opts ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(r.Kafka)}, opts...)...)
+	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(r.Kafka, ",")...)}, opts...)...)
 }
 
 // Tail is the last lines of the process's output.
