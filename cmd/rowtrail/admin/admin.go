@@ -50,6 +50,10 @@ type Options struct {
 	Storage func() log.StoreStats
 	Groups  func() []broker.GroupLag
 	Kafka   func() broker.Stats
+	// Elsewhere names the brokers of the cluster that holds the log instead of this node; the four before are then not set.
+	Elsewhere string
+	// Restart starts a connector or sink (role) anew, and tells which node runs it.
+	Restart func(ctx context.Context, role, name string) (node int32, err error)
 	Version string
 	Pprof   bool
 	Logger  *slog.Logger
@@ -127,17 +131,19 @@ func (s *Server) routes(registry *prometheus.Registry) []route {
 		{"GET /healthz", func(w http.ResponseWriter, _ *http.Request) { health(w, s.opts.Version) }},
 		{"GET /readyz", s.ready},
 		{"GET /metrics", metrics.ServeHTTP},
-		{"GET /v1/topics", s.topics},
-		{"GET /v1/topics/{topic}", s.topic},
+		{"GET /v1/topics", s.ofLog(s.topics)},
+		{"GET /v1/topics/{topic}", s.ofLog(s.topic)},
 		{"GET /v1/connectors", s.connectors},
 		{"GET /v1/connectors/{name}", s.connector},
+		{"POST /v1/connectors/{name}/restart", s.restartConnector},
 		{"GET /v1/sinks", s.sinks},
 		{"GET /v1/sinks/{name}", s.sink},
-		{"GET /v1/state/{topic}", s.scan},
-		{"GET /v1/state/{topic}/{key}", s.latest},
-		{"GET /v1/state/{topic}/{$}", s.latest}, // the key that is empty text
-		{"GET /v1/history/{topic}/{key}", s.history},
-		{"GET /v1/history/{topic}/{$}", s.history},
+		{"POST /v1/sinks/{name}/restart", s.restartSink},
+		{"GET /v1/state/{topic}", s.ofLog(s.scan)},
+		{"GET /v1/state/{topic}/{key}", s.ofLog(s.latest)},
+		{"GET /v1/state/{topic}/{$}", s.ofLog(s.latest)}, // the key that is empty text
+		{"GET /v1/history/{topic}/{key}", s.ofLog(s.history)},
+		{"GET /v1/history/{topic}/{$}", s.ofLog(s.history)},
 	}
 	if s.opts.Pprof {
 		list = append(list,
@@ -248,12 +254,58 @@ func (s *Server) sink(w http.ResponseWriter, r *http.Request) {
 	one(w, r, "sink", s.opts.Node.Sinks(), func(k sink.Status) string { return k.Name })
 }
 
+// ofLog is an endpoint of what only the node that holds the log can show.
+func (s *Server) ofLog(handle http.HandlerFunc) http.HandlerFunc {
+	if s.opts.Elsewhere == "" {
+		return handle
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusNotImplemented, fmt.Sprintf("this node holds no log and no views: its log is the Kafka cluster at %s (log.kafka), which `rowtrail topics` and `rowtrail tail` ask themselves", s.opts.Elsewhere))
+	}
+}
+
+// Restarted is the answer to a restart.
+type Restarted struct {
+	Name string `json:"name"`
+	Node int32  `json:"node"` // that runs it
+}
+
+func (s *Server) restartConnector(w http.ResponseWriter, r *http.Request) {
+	s.restart(w, r, "connector", slices.ContainsFunc(s.opts.Node.Connectors(), func(c connectors.Status) bool { return c.Name == r.PathValue("name") }))
+}
+
+func (s *Server) restartSink(w http.ResponseWriter, r *http.Request) {
+	s.restart(w, r, "sink", slices.ContainsFunc(s.opts.Node.Sinks(), func(k sink.Status) bool { return k.Name == r.PathValue("name") }))
+}
+
+func (s *Server) restart(w http.ResponseWriter, r *http.Request, role string, known bool) {
+	name := r.PathValue("name")
+	if err := http.NewCrossOriginProtection().Check(r); err != nil { // a page that a browser of this machine shows must not
+		fail(w, http.StatusForbidden, err.Error())
+		return
+	}
+	if !known {
+		failUnknown(w, role, name)
+		return
+	}
+	node, err := s.opts.Restart(r.Context(), role, name)
+	if err != nil {
+		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%s %s cannot be restarted: %v", role, name, err))
+		return
+	}
+	reply(w, http.StatusOK, Restarted{name, node})
+}
+
+func failUnknown(w http.ResponseWriter, role, name string) {
+	fail(w, http.StatusNotFound, fmt.Sprintf("no %s is named %q; `rowtrail %ss` lists them", role, name, role))
+}
+
 // one answers with the status of the given name.
 func one[T any](w http.ResponseWriter, r *http.Request, role string, list []T, nameOf func(T) string) {
 	name := r.PathValue("name")
 	i := slices.IndexFunc(list, func(s T) bool { return nameOf(s) == name })
 	if i < 0 {
-		fail(w, http.StatusNotFound, fmt.Sprintf("no %s is named %q; `rowtrail %ss` lists them", role, name, role))
+		failUnknown(w, role, name)
 		return
 	}
 	reply(w, http.StatusOK, list[i])

@@ -50,12 +50,12 @@ func (n fakeNode) Topic(name string) (Topic, bool) {
 }
 
 func (fakeNode) Connectors() []connectors.Status {
-	return []connectors.Status{{Name: "shop", Type: "postgres", State: connectors.StateLoading, LagBytes: 5, LagEvents: 6, LagSeconds: 7.5, Events: 8, Position: "1/100",
+	return []connectors.Status{{Name: "shop", Type: "postgres", Node: 1, Here: true, State: connectors.StateLoading, LagBytes: 5, LagEvents: 6, LagSeconds: 7.5, Events: 8, Position: "1/100",
 		Load: &connectors.LoadStatus{Tables: 3, TablesDone: 1, Rows: 10, RowsEstimated: 100, Current: "public.orders"}}}
 }
 
 func (fakeNode) Sinks() []sink.Status {
-	return []sink.Status{{Name: "warehouse", Type: "postgres", State: connectors.StateFailed, Error: "cannot apply", LagEvents: 3,
+	return []sink.Status{{Name: "warehouse", Type: "postgres", Node: 1, Here: true, State: connectors.StateFailed, Error: "cannot apply", LagEvents: 3,
 		Poison: &sink.Poison{Topic: "shop.orders", Offset: 4, Reason: "bad"}}}
 }
 
@@ -353,10 +353,11 @@ func TestRoutesAreDocumented(t *testing.T) {
 	}
 	documented := map[string]bool{}
 	for line := range strings.Lines(string(doc)) {
-		if row, ok := strings.CutPrefix(line, "| `GET "); ok {
-			path, _, _ := strings.Cut(row, "`")
+		row, ok := strings.CutPrefix(line, "| `")
+		if method, rest, spaced := strings.Cut(row, " "); ok && spaced && (method == "GET" || method == "POST") {
+			path, _, _ := strings.Cut(rest, "`")
 			path, _, _ = strings.Cut(path, "?")
-			documented["GET "+path] = true
+			documented[method+" "+path] = true
 		}
 	}
 	s := &Server{opts: Options{Node: fakeNode{}, Pprof: true}}
@@ -371,6 +372,82 @@ func TestRoutesAreDocumented(t *testing.T) {
 	}
 	if len(documented) > 0 {
 		t.Errorf("docs/http-api.md has endpoints that are not there: %v", documented)
+	}
+}
+
+// awayNode runs nothing: another node does.
+type awayNode struct{ fakeNode }
+
+func (awayNode) Connectors() []connectors.Status {
+	return []connectors.Status{{Name: "shop", Type: "postgres", Node: 2, State: connectors.StateStreaming, LagBytes: 5}}
+}
+
+// TestMetricsOfTasksElsewhere: the node that runs a connector has its series, so that sums over nodes hold.
+func TestMetricsOfTasksElsewhere(t *testing.T) {
+	base := serve(t, Options{Node: awayNode{}})
+	_, body := get(t, base+"/metrics")
+	if !strings.Contains(body, `rowtrail_connector_here{connector="shop"} 0`) || strings.Contains(body, `rowtrail_connector_lag_bytes{`) {
+		t.Error("series of a connector that runs elsewhere")
+	}
+	if _, body := get(t, base+"/v1/connectors/shop"); !strings.Contains(body, `"node":2,"here":false,"state":"streaming"`) {
+		t.Error(body)
+	}
+}
+
+// TestLogElsewhere: a node without a log says where it is, and shows what it has.
+func TestLogElsewhere(t *testing.T) {
+	base := serve(t, Options{Elsewhere: "kafka-1:9092"})
+	for _, path := range []string{"/v1/topics", "/v1/topics/shop.orders", "/v1/state/shop.orders", "/v1/state/shop.orders/1", "/v1/history/shop.orders/1"} {
+		if status, body := get(t, base+path); status != http.StatusNotImplemented || !strings.Contains(body, "kafka-1:9092 (log.kafka)") {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	status, body := get(t, base+"/metrics")
+	if status != 200 || !strings.Contains(body, `rowtrail_sink_poisoned{sink="warehouse"} 1`) || strings.Contains(body, "rowtrail_log_syncs_total") {
+		t.Errorf("metrics: %d %s", status, body)
+	}
+}
+
+func TestRestart(t *testing.T) {
+	var asked []string
+	base := serve(t, Options{Restart: func(_ context.Context, role, name string) (int32, error) {
+		asked = append(asked, role+" "+name)
+		if role == "sink" {
+			return 0, errors.New("no node runs it")
+		}
+		return 2, nil
+	}})
+	for _, c := range []struct {
+		path, site string
+		status     int
+		body       string
+	}{
+		{"/v1/connectors/shop/restart", "", 200, `{"name":"shop","node":2}`},
+		{"/v1/sinks/warehouse/restart", "", 503, `{"error":"sink warehouse cannot be restarted: no node runs it"}`},
+		{"/v1/sinks/nope/restart", "", 404, "{\"error\":\"no sink is named \\\"nope\\\"; `rowtrail sinks` lists them\"}"},
+		{"/v1/connectors/shop/restart", "cross-site", 403, ""},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.site != "" {
+			r.Header.Set("Sec-Fetch-Site", c.site)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimSpace(string(body)); resp.StatusCode != c.status || c.body != "" && got != c.body {
+			t.Errorf("%s: %d %s", c.path, resp.StatusCode, got)
+		}
+	}
+	if want := []string{"connector shop", "sink warehouse"}; !slices.Equal(asked, want) {
+		t.Errorf("asked for %v", asked)
 	}
 }
 

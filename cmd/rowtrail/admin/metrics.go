@@ -49,6 +49,7 @@ func Metrics() []Metric {
 		{"rowtrail_throttled_seconds_total", counter, []string{"quota"}, "Waits that clients were told because of a client quota, also of connections that then ended."},
 		{"rowtrail_ready", gauge, nil, "1 when /readyz answers 200."},
 
+		{"rowtrail_connector_here", gauge, connector, "1 when this node runs the connector. 0: another node or none does, and its other metrics are absent here."},
 		{"rowtrail_connector_state", gauge, []string{"connector", "type", "state"}, "1 for the state that the connector is in, 0 for the others."},
 		{"rowtrail_connector_lag_bytes", gauge, connector, "Bytes of the source's log that are not in our log yet."},
 		{"rowtrail_connector_lag_events", gauge, connector, "Events that are read but not committed in the log yet."},
@@ -61,6 +62,7 @@ func Metrics() []Metric {
 		{"rowtrail_connector_load_rows", gauge, connector, "Rows of the initial load that are read."},
 		{"rowtrail_connector_load_rows_estimated", gauge, connector, "Rows that the initial load expects, by the source's statistics."},
 
+		{"rowtrail_sink_here", gauge, snk, "1 when this node runs the sink. 0: another node or none does, and its other metrics are absent here."},
 		{"rowtrail_sink_state", gauge, []string{"sink", "type", "state"}, "1 for the state that the sink is in, 0 for the others."},
 		{"rowtrail_sink_lag_events", gauge, snk, "Records of the topics that are not applied yet."},
 		{"rowtrail_sink_lag_bytes", gauge, snk, "Stored bytes of those records, estimated from each partition's mean."},
@@ -130,10 +132,17 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(c.descs[name], c.kinds[name], value, labels...)
 	}
 	emit("rowtrail_build_info", 1, c.opts.Version, runtime.Version())
-	c.kafka(emit)
 	emit("rowtrail_ready", flag(len(c.opts.Node.NotReady()) == 0))
 	c.connectors(emit)
 	c.sinks(emit)
+	if c.opts.Elsewhere == "" {
+		c.log(emit)
+	}
+}
+
+// log is what only the node that holds the log has.
+func (c *collector) log(emit emitter) {
+	c.kafka(emit)
 	hidden := c.groups(emit) + c.partitions(emit)
 	emit("rowtrail_metrics_hidden_series", float64(hidden))
 	stats := c.opts.Storage()
@@ -181,6 +190,10 @@ func sinkStates() []string {
 
 func (c *collector) connectors(emit emitter) {
 	for _, s := range c.opts.Node.Connectors() {
+		emit("rowtrail_connector_here", flag(s.Here), s.Name)
+		if !s.Here {
+			continue // the node that runs it has the rest, so that sums over nodes hold
+		}
 		for _, state := range connectorStates() {
 			emit("rowtrail_connector_state", flag(s.State == state), s.Name, s.Type, state)
 		}
@@ -201,6 +214,10 @@ func (c *collector) connectors(emit emitter) {
 
 func (c *collector) sinks(emit emitter) {
 	for _, s := range c.opts.Node.Sinks() {
+		emit("rowtrail_sink_here", flag(s.Here), s.Name)
+		if !s.Here {
+			continue
+		}
 		for _, state := range sinkStates() {
 			emit("rowtrail_sink_state", flag(s.State == state), s.Name, s.Type, state)
 		}

@@ -29,9 +29,9 @@ func (a *app) checkCommand() *cobra.Command {
 	var connect bool
 	c := &cobra.Command{
 		Use:   "check -c FILE",
-		Short: "Check a configuration file, and with --connect its sources and targets",
-		Long: `Check a configuration file and print everything wrong with it. With --connect, also connect to every source and target, check
-permissions and settings, and print the exact SQL that mends each finding. Exit code 1 when there are errors; warnings are
+		Short: "Check a configuration file, and with --connect its sources, targets and log.kafka",
+		Long: `Check a configuration file and print everything wrong with it. With --connect, also connect to every source and target and
+to the cluster of log.kafka, check permissions and settings, and print the exact SQL that mends each finding. Exit code 1 when there are errors; warnings are
 no errors.`,
 		Example: "  rowtrail check -c configs/shop.yaml\n  rowtrail check -c configs/shop.yaml --connect --output json",
 		Args:    args(),
@@ -39,7 +39,7 @@ no errors.`,
 			return a.check(cmd.Context(), connect)
 		},
 	}
-	c.Flags().BoolVar(&connect, "connect", false, "connect to every source and target")
+	c.Flags().BoolVar(&connect, "connect", false, "connect to every source and target, and to the cluster of log.kafka")
 	return c
 }
 

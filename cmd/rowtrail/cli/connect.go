@@ -35,6 +35,8 @@ const (
 
 func (a *app) serverFlag(c *cobra.Command) {
 	c.Flags().StringVar(&a.server, "server", "", "address of the Kafka listener (else -c FILE, "+serverEnv+", "+defaultServer+")")
+	c.Flags().StringSliceVar(&a.brokers, "brokers", nil, "addresses of brokers of another Kafka cluster, with commas between them, instead of --server")
+	c.MarkFlagsMutuallyExclusive("server", "brokers")
 	a.loginFlags(c)
 }
 
@@ -88,18 +90,43 @@ func (a *app) httpAddress() (string, error) {
 	})
 }
 
-// kafka connects to the node's Kafka listener.
-func (a *app) kafka(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, *kadm.Client, error) {
+// seeds are where the log is, and the cluster that the file names when the node holds none.
+func (a *app) seeds() ([]string, configs.Kafka, error) {
+	var elsewhere configs.Kafka
+	if a.config != "" {
+		var err error
+		if elsewhere, err = configs.LoadKafka(a.config); err != nil {
+			return nil, elsewhere, err
+		}
+	}
+	switch {
+	case len(a.brokers) > 0:
+		return a.brokers, elsewhere, nil
+	case a.server == "" && elsewhere.Enabled():
+		return elsewhere.Brokers, elsewhere, nil
+	}
 	address, err := a.serverAddress()
+	return []string{address}, elsewhere, err
+}
+
+// kafka connects to the log: the node's Kafka listener, or the cluster that holds it.
+func (a *app) kafka(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, *kadm.Client, error) {
+	seeds, elsewhere, err := a.seeds()
 	if err != nil {
 		return nil, nil, err
 	}
-	secure, err := a.loginOptions(address)
+	address := strings.Join(seeds, ",")
+	var secure []kgo.Opt
+	if elsewhere.Enabled() {
+		secure, err = a.kafkaOptions(elsewhere)
+	} else {
+		secure, err = a.loginOptions(seeds[0])
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	client, err := kgo.NewClient(slices.Concat([]kgo.Opt{
-		kgo.SeedBrokers(address), kgo.ClientID("rowtrail-cli"), kgo.DialTimeout(dialTimeout), kgo.RetryTimeout(askTimeout),
+		kgo.SeedBrokers(seeds...), kgo.ClientID("rowtrail-cli"), kgo.DialTimeout(dialTimeout), kgo.RetryTimeout(askTimeout),
 	}, secure, opts)...)
 	if err != nil {
 		return nil, nil, usage(fmt.Errorf("connect to %s: %w", address, err))
@@ -135,6 +162,11 @@ func escapeSegment(segment string) string {
 
 // get asks the node over HTTP. The caller closes the body of the answer, which is 200.
 func (a *app) get(ctx context.Context, query url.Values, path ...string) (*http.Response, error) {
+	return a.request(ctx, http.MethodGet, query, path...)
+}
+
+// request is get by any method.
+func (a *app) request(ctx context.Context, method string, query url.Values, path ...string) (*http.Response, error) {
 	address, err := a.httpAddress()
 	if err != nil {
 		return nil, err
@@ -146,7 +178,7 @@ func (a *app) get(ctx context.Context, query url.Values, path ...string) (*http.
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	request, err := http.NewRequestWithContext(ctx, method, target, nil)
 	if err != nil {
 		return nil, usage(fmt.Errorf("address %q: %w", address, err))
 	}

@@ -85,8 +85,11 @@ func connectFindings(ctx context.Context, cfg *configs.Config) []finding {
 			}
 		})
 	}
-	wg.Wait()
 	var all []finding
+	if cfg.Log.Kafka.Enabled() {
+		wg.Go(func() { all = kafkaFindings(ctx, cfg) })
+	}
+	wg.Wait()
 	var keyless []string
 	for i, c := range cfg.Connectors {
 		for _, f := range sources[i] {

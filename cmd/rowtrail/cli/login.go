@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/daemon"
 	"github.com/rowtrail/rowtrail/configs"
 )
 
@@ -69,6 +70,40 @@ func (a *app) loginOptions(address string) ([]kgo.Opt, error) {
 		if host, _, _ := net.SplitHostPort(address); config != nil || configs.Address(net.JoinHostPort(host, "0")).Loopback() {
 			enabled = append(enabled, "PLAIN") // whose password anybody between could read otherwise
 		}
+	}
+	return append(opts, kgo.SASL(mechanisms(enabled, user, password)...)), nil
+}
+
+// kafkaOptions are the client's for the cluster that the file names; flags and variables win over the file.
+func (a *app) kafkaOptions(k configs.Kafka) ([]kgo.Opt, error) {
+	if a.login.tls || a.login.ca != "" || a.login.cert != "" {
+		k.TLS.Enabled = true
+		if a.login.ca != "" {
+			k.TLS.CA = a.login.ca
+		}
+		if a.login.cert != "" {
+			k.TLS.Cert, k.TLS.Key = a.login.cert, a.login.key
+		}
+	}
+	var file configs.SASL
+	if k.SASL.On() {
+		file.Users = []configs.SASLUser{{Name: k.SASL.Name, Password: k.SASL.Password}}
+		if k.SASL.Password.Reveal() == "" {
+			file.Users[0].Name = "" // its password is not known here: whoever asks says who they are
+		}
+	}
+	user, password, err := a.credentials(file)
+	if err != nil {
+		return nil, err
+	}
+	enabled := []string{k.SASL.Mechanism}
+	if !k.SASL.On() {
+		enabled = []string{"SCRAM-SHA-512"}
+	}
+	k.SASL = configs.KafkaSASL{}
+	opts, err := daemon.KafkaClient(k)
+	if err != nil || user == "" {
+		return opts, err
 	}
 	return append(opts, kgo.SASL(mechanisms(enabled, user, password)...)), nil
 }

@@ -1,22 +1,36 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/sink"
 )
 
 func (a *app) connectorsCommand() *cobra.Command {
 	return statusCommand(a, "connector", "shop",
-		[]string{"NAME", "TYPE", "STATE", "POSITION", "EVENTS", "TRANSACTIONS", "LAG", "LAG EVENTS", "LAG TIME", "LOAD", "ERROR"},
+		[]string{"NAME", "TYPE", "NODE", "STATE", "POSITION", "EVENTS", "TRANSACTIONS", "LAG", "LAG EVENTS", "LAG TIME", "LOAD", "ERROR"},
 		func(s connectors.Status) []any {
-			return []any{s.Name, s.Type, s.State, s.Position, s.Events, s.Transactions, bytesText(s.LagBytes), s.LagEvents, secondsText(s.LagSeconds),
+			return []any{s.Name, s.Type, nodeText(s.Node, s.Here), s.State, s.Position, s.Events, s.Transactions, bytesText(s.LagBytes), s.LagEvents, secondsText(s.LagSeconds),
 				load(s.Load), trouble(s)}
 		})
+}
+
+// nodeText is where a connector or sink runs, as the node that is asked sees it.
+func nodeText(node int32, here bool) string {
+	switch {
+	case here:
+		return fmt.Sprintf("%d (here)", node)
+	case node > 0:
+		return fmt.Sprint(node)
+	}
+	return "-"
 }
 
 // trouble is why a connector does not go on or, while it does, what of it needs a person.
@@ -36,9 +50,9 @@ func load(l *connectors.LoadStatus) string {
 
 func (a *app) sinksCommand() *cobra.Command {
 	return statusCommand(a, "sink", "warehouse",
-		[]string{"NAME", "TYPE", "STATE", "TOPICS", "EVENTS", "TRANSACTIONS", "LAG", "LAG EVENTS", "LAG TIME", "ERROR"},
+		[]string{"NAME", "TYPE", "NODE", "STATE", "TOPICS", "EVENTS", "TRANSACTIONS", "LAG", "LAG EVENTS", "LAG TIME", "ERROR"},
 		func(s sink.Status) []any {
-			return []any{s.Name, s.Type, s.State, strings.Join(s.Topics, ","), s.Events, s.Transactions, bytesText(s.LagBytes), s.LagEvents,
+			return []any{s.Name, s.Type, nodeText(s.Node, s.Here), s.State, strings.Join(s.Topics, ","), s.Events, s.Transactions, bytesText(s.LagBytes), s.LagEvents,
 				secondsText(s.LagSeconds), s.Error}
 		})
 }
@@ -47,7 +61,7 @@ func (a *app) sinksCommand() *cobra.Command {
 func statusCommand[S any](a *app, role, example string, head []string, row func(S) []any) *cobra.Command {
 	c := &cobra.Command{
 		Use:     role + "s [NAME]",
-		Short:   "Print the state and lag of " + role + "s",
+		Short:   "Print the state and lag of " + role + "s, and the node that runs each",
 		Example: fmt.Sprintf("  rowtrail %ss\n  rowtrail %ss %s --output json", role, role, example),
 		Args:    args("[NAME]"),
 		RunE: func(cmd *cobra.Command, given []string) error {
@@ -71,6 +85,36 @@ func statusCommand[S any](a *app, role, example string, head []string, row func(
 				t.row(row(s)...)
 			}
 			return t.flush()
+		},
+	}
+	a.httpFlag(c)
+	c.AddCommand(a.restartCommand(role, example))
+	return c
+}
+
+func (a *app) restartCommand(role, example string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "restart NAME",
+		Short: "Start a " + role + " anew, on whichever node runs it",
+		Long: fmt.Sprintf(`Start a %[1]s anew, on whichever node runs it. It goes on where it stands; one that failed need not wait until it is tried
+again by itself.`, role),
+		Example: fmt.Sprintf("  rowtrail %ss restart %s", role, example),
+		Args:    args("NAME"),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			answer, err := a.request(cmd.Context(), http.MethodPost, nil, role+"s", given[0], "restart")
+			if err != nil {
+				return err
+			}
+			defer closing(answer)
+			var done admin.Restarted
+			if err := json.NewDecoder(answer.Body).Decode(&done); err != nil {
+				return fmt.Errorf("read answer: %w", err)
+			}
+			if a.json() {
+				return a.printJSON(done)
+			}
+			_, err = fmt.Fprintf(a.out, "%s %s restarts on node %d\n", role, done.Name, done.Node)
+			return err
 		},
 	}
 	a.httpFlag(c)

@@ -52,6 +52,7 @@ type app struct {
 	version  string
 	config   string // -c
 	server   string // --server
+	brokers  []string
 	http     string // --http
 	output   string // --output
 	login    login

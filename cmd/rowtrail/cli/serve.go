@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,7 +31,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Run a node",
 		Long: `Run a node: the log with its Kafka and HTTP listeners, and the connectors and sinks of the file. SIGTERM or SIGINT stops it
 gracefully within node.shutdown_timeout; a further one, a second or more later, ends it at once. Where it listens goes to standard output, its log
-to standard error.`,
+to standard error. With log.kafka in the file the log is another Kafka cluster, and the node runs connectors and sinks alone.`,
 		Example: "  rowtrail serve -c configs/shop.yaml",
 		Args:    args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -100,7 +101,7 @@ func (a *app) serve(ctx context.Context, cfg *configs.Config) error {
 		}
 		return a.stop(node.d, cfg, logger, signals, first)
 	}
-	if err := a.announce(node.d); err != nil {
+	if err := a.announce(node.d, cfg); err != nil {
 		return errors.Join(err, a.stop(node.d, cfg, logger, signals, time.Time{}))
 	}
 	select {
@@ -114,11 +115,18 @@ func (a *app) serve(ctx context.Context, cfg *configs.Config) error {
 }
 
 // announce says on standard output where the node listens.
-func (a *app) announce(d *daemon.Daemon) error {
+func (a *app) announce(d *daemon.Daemon, cfg *configs.Config) error {
 	if a.json() {
-		return a.printJSON(map[string]string{"version": a.version, "kafka": d.KafkaAddress(), "http": d.HTTPAddress()})
+		said := map[string]string{"version": a.version, "kafka": d.KafkaAddress(), "http": d.HTTPAddress()}
+		if k := cfg.Log.Kafka; k.Enabled() {
+			said["log"] = strings.Join(k.Brokers, ",")
+		}
+		return a.printJSON(said)
 	}
 	line := fmt.Sprintf("rowtrail %s: Kafka on %s", a.version, d.KafkaAddress())
+	if k := cfg.Log.Kafka; k.Enabled() {
+		line = fmt.Sprintf("rowtrail %s: connectors and sinks of the log at %s", a.version, strings.Join(k.Brokers, ","))
+	}
 	if d.HTTPAddress() != "" {
 		line += ", HTTP on http://" + d.HTTPAddress()
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/tasks"
 )
 
 // topicLine is one topic of `topics`; partitionLine one of its partitions.
@@ -106,7 +108,7 @@ func topicLines(ctx context.Context, adm *kadm.Client, names []string) ([]topicL
 		return nil, fmt.Errorf("list end offsets: %w", err)
 	}
 	for _, d := range details.Sorted() {
-		line := topicLine{Name: d.Topic, Internal: d.IsInternal, Partitions: []partitionLine{}}
+		line := topicLine{Name: d.Topic, Internal: d.IsInternal || d.Topic == tasks.Topic, Partitions: []partitionLine{}}
 		for _, p := range d.Partitions.Sorted() {
 			at := func(of kadm.ListedOffsets) int64 {
 				o, ok := of.Lookup(d.Topic, p.Partition)

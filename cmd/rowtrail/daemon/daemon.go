@@ -8,13 +8,17 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/tasks"
 	"github.com/rowtrail/rowtrail/configs"
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker"
@@ -36,15 +40,19 @@ type Daemon struct {
 	opts   Options
 	logger *slog.Logger
 
-	kafka, http, peers net.Listener // http is nil when there is no admin endpoint, peers when there are no other nodes
+	kafka, http, peers net.Listener // http is nil when there is no admin endpoint, kafka when the log is elsewhere, peers when there are no other nodes
 
+	// These four are nil when the log is in another Kafka cluster.
 	store  *log.Store
 	node   *cluster.Node
 	broker *broker.Broker
 	views  *snapshot.Views
+
 	admin  *admin.Server
+	client []kgo.Opt // how connectors and sinks reach the log
 
 	runners []*runner
+	tasks   *tasks.Node  // nil: there is nothing to run
 	phase   atomic.Value // string: "starting", "" or "stopping"
 	waiting atomic.Value // string: what a node that starts waits for
 
@@ -84,6 +92,36 @@ func (d *Daemon) start(ctx context.Context) error {
 		return err
 	}
 	d.beginAdmin()
+	if d.cfg.Log.Kafka.Enabled() {
+		client, err := KafkaClient(d.cfg.Log.Kafka)
+		if err != nil {
+			return err
+		}
+		d.client = client
+	} else if err := d.startLog(ctx); err != nil {
+		return err
+	}
+	d.buildPlanes()
+	if err := d.openAdmin(); err != nil {
+		return err
+	}
+	d.runPlanes()
+	d.phase.Store("")
+	args := []any{"http", d.HTTPAddress(), "connectors", len(d.cfg.Connectors), "sinks", len(d.cfg.Sinks)}
+	if d.external() {
+		args = append(args, "log", d.cfg.Log.Kafka.Brokers)
+	} else {
+		args = append(args, "kafka", d.KafkaAddress(), "data", d.cfg.Node.DataDir, "cluster", d.node.ClusterID())
+	}
+	d.logger.Info("ready", args...)
+	return nil
+}
+
+// external tells whether another cluster holds the log.
+func (d *Daemon) external() bool { return d.cfg.Log.Kafka.Enabled() }
+
+// startLog starts the built-in log: store, groups, broker, views.
+func (d *Daemon) startLog(ctx context.Context) error {
 	if err := d.openStore(); err != nil {
 		return err
 	}
@@ -93,18 +131,9 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err := d.startBroker(); err != nil {
 		return err
 	}
-	if err := d.startViews(); err != nil {
-		return err
-	}
-	d.buildPlanes()
-	if err := d.openAdmin(); err != nil {
-		return err
-	}
-	d.runPlanes()
-	d.phase.Store("")
-	d.logger.Info("ready", "kafka", d.KafkaAddress(), "http", d.HTTPAddress(), "data", d.cfg.Node.DataDir,
-		"cluster", d.node.ClusterID(), "connectors", len(d.cfg.Connectors), "sinks", len(d.cfg.Sinks))
-	return nil
+	// In process: through memory, as an internal principal.
+	d.client = []kgo.Opt{kgo.SeedBrokers(d.seed()), kgo.Dialer(d.broker.Dialer())}
+	return d.startViews()
 }
 
 func (d *Daemon) openStore() error {
@@ -168,7 +197,7 @@ func (d *Daemon) groupOptions() group.Options {
 	return group.Options{
 		Limits: group.Limits{
 			MinSessionTimeout: c.GroupMinSessionTimeoutMs.Duration(), MaxSessionTimeout: c.GroupMaxSessionTimeoutMs.Duration(),
-			InitialRebalanceDelay: c.GroupInitialRebalanceDelay.Duration(), MaxMembers: int(c.GroupMaxSize),
+			InitialRebalanceDelay: c.GroupInitialRebalanceDelay.Duration(), Own: tasks.Group, MaxMembers: int(c.GroupMaxSize),
 		},
 		Consumer: consumer.Limits{
 			SessionTimeout: c.GroupConsumerSession.Duration(), HeartbeatInterval: c.GroupConsumerHeartbeat.Duration(),
@@ -217,11 +246,13 @@ func (d *Daemon) openAdmin() error {
 	if d.admin == nil {
 		return nil
 	}
-	err := d.admin.Open(admin.Options{
-		Node: d, Views: d.views, Storage: d.store.Stats, Groups: d.broker.GroupLags, Kafka: d.broker.Stats,
-		Version: d.opts.Version, Pprof: d.cfg.Listen.Pprof,
-		Logger: d.logger.With("part", "admin"),
-	})
+	opts := admin.Options{Node: d, Restart: d.Restart, Version: d.opts.Version, Pprof: d.cfg.Listen.Pprof, Logger: d.logger.With("part", "admin")}
+	if d.external() {
+		opts.Elsewhere = strings.Join(d.cfg.Log.Kafka.Brokers, ",")
+	} else {
+		opts.Views, opts.Storage, opts.Groups, opts.Kafka = d.views, d.store.Stats, d.broker.GroupLags, d.broker.Stats
+	}
+	err := d.admin.Open(opts)
 	if err != nil {
 		return fmt.Errorf("start admin endpoint: %w", err)
 	}

@@ -3,14 +3,12 @@ package daemon
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -211,25 +209,6 @@ func TestStartErrorsNameTheRemedy(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestFailedNeighbours: a connector that panics and a sink that fails leave each other and the node alone.
-func TestFailedNeighbours(t *testing.T) {
-	d := start(t, parse(t, filepath.Join(t.TempDir(), "data"), ""))
-	ctx, cancel := context.WithCancel(context.Background())
-	bad := &runner{role: "connector", name: "bad", kind: "postgres"} // Run panics: it has no connector
-	dead := &runner{role: "sink", name: "dead", kind: "postgres"}
-	dead.fail(errors.New("no such target"))
-	d.run(ctx, bad)
-	d.run(ctx, dead)
-	cancel()
-	if s := bad.connectorStatus(); s.State != "failed" || !strings.Contains(s.Error, "stopped by a defect") {
-		t.Errorf("%+v", s)
-	}
-	if s := dead.sinkStatus(); s.State != "failed" || s.Error != "no such target" {
-		t.Errorf("%+v", s)
-	}
-	produce(t, d, "alive", "k", "v")
 }
 
 // TestDiskNearlyFull: below the watermark writes are refused and said to be, reads go on, and with space writes resume.

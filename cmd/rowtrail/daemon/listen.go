@@ -12,11 +12,12 @@ import (
 
 // listen takes the ports. Connections wait in the kernel until the servers accept them.
 func (d *Daemon) listen() error {
-	kafka, err := listenOn("listen.kafka", d.cfg.Listen.Kafka)
-	if err != nil {
-		return err
+	var err error
+	if !d.external() {
+		if d.kafka, err = listenOn("listen.kafka", d.cfg.Listen.Kafka); err != nil {
+			return err
+		}
 	}
-	d.kafka = kafka
 	if d.cfg.Cluster.Enabled() {
 		if d.peers, err = listenOn("cluster.listen", d.cfg.Cluster.Listen); err != nil {
 			return err
@@ -70,8 +71,13 @@ func (d *Daemon) clusterAddress() string {
 	return string(address)
 }
 
-// KafkaAddress is where the Kafka listener is bound.
-func (d *Daemon) KafkaAddress() string { return d.kafka.Addr().String() }
+// KafkaAddress is where the Kafka listener is bound; "" when the log is in another cluster.
+func (d *Daemon) KafkaAddress() string {
+	if d.kafka == nil {
+		return ""
+	}
+	return d.kafka.Addr().String()
+}
 
 // HTTPAddress is where the admin endpoint is bound; "" when there is none.
 func (d *Daemon) HTTPAddress() string {

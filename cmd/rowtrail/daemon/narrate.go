@@ -39,13 +39,17 @@ func (d *Daemon) narrate(ctx context.Context) {
 }
 
 func (d *Daemon) tell(r *runner, last *told) {
+	if d.tasks != nil && !d.tasks.Where(r.task()).Here {
+		last.state = "" // the node that runs it tells
+		return
+	}
 	var state, problem, position string
 	var load *connectors.LoadStatus
 	if r.role == "connector" {
-		s := r.connectorStatus()
+		s := d.connectorStatus(r)
 		state, problem, position, load = s.State, s.Error, s.Position, s.Load
 	} else {
-		s := r.sinkStatus()
+		s := d.sinkStatus(r)
 		state, problem = s.State, s.Error
 	}
 	if state != last.state {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/tasks"
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/sink"
@@ -15,6 +16,9 @@ import (
 
 // Topics lists the catalogue by name, with where each partition stands.
 func (d *Daemon) Topics() []admin.Topic {
+	if d.node == nil {
+		return nil
+	}
 	catalog := d.node.Catalog()
 	topics := make([]admin.Topic, 0, len(catalog.Topics))
 	for _, t := range catalog.Topics {
@@ -25,7 +29,7 @@ func (d *Daemon) Topics() []admin.Topic {
 }
 
 func (d *Daemon) describe(t *cluster.Topic) admin.Topic {
-	out := admin.Topic{Name: t.Name, ID: hex.EncodeToString(t.ID[:]), Internal: t.Internal, Config: t.Config,
+	out := admin.Topic{Name: t.Name, ID: hex.EncodeToString(t.ID[:]), Internal: internal(t), Config: t.Config,
 		Partitions: make([]admin.Partition, 0, len(t.Partitions))}
 	if out.Config == nil {
 		out.Config = map[string]string{}
@@ -46,6 +50,9 @@ func (d *Daemon) describe(t *cluster.Topic) admin.Topic {
 	return out
 }
 
+// internal tells whether a topic is the node's own.
+func internal(t *cluster.Topic) bool { return t.Internal || t.Name == tasks.Topic }
+
 func describeCompaction(c log.PartitionCompaction) *admin.Compaction {
 	if !c.Compact {
 		return nil
@@ -62,6 +69,9 @@ func describeCompaction(c log.PartitionCompaction) *admin.Compaction {
 
 // Topic describes one topic.
 func (d *Daemon) Topic(name string) (admin.Topic, bool) {
+	if d.node == nil {
+		return admin.Topic{}, false
+	}
 	t, ok := d.node.Catalog().Topics[name]
 	if !ok {
 		return admin.Topic{}, false
@@ -74,7 +84,7 @@ func (d *Daemon) Connectors() []connectors.Status {
 	var out []connectors.Status
 	for _, r := range d.runners {
 		if r.role == "connector" {
-			out = append(out, r.connectorStatus())
+			out = append(out, d.connectorStatus(r))
 		}
 	}
 	return out
@@ -85,7 +95,7 @@ func (d *Daemon) Sinks() []sink.Status {
 	var out []sink.Status
 	for _, r := range d.runners {
 		if r.role == "sink" {
-			out = append(out, r.sinkStatus())
+			out = append(out, d.sinkStatus(r))
 		}
 	}
 	return out
@@ -105,6 +115,11 @@ func (d *Daemon) NotReady() []string {
 	}
 	if d.node != nil {
 		reasons = append(reasons, d.node.NotReady()...)
+	}
+	if d.tasks != nil {
+		if err := d.tasks.Fenced(); err != nil {
+			reasons = append(reasons, err.Error())
+		}
 	}
 	if d.store != nil {
 		if err := d.store.Writable(); err != nil {

@@ -69,7 +69,7 @@ func (d *Daemon) follow(followed map[string]followedTopic) (complete bool) {
 	complete = true
 	catalog := d.node.Catalog()
 	for name, topic := range catalog.Topics {
-		if topic.Internal {
+		if internal(topic) {
 			continue
 		}
 		before, known := followed[name]
