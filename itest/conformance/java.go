@@ -68,6 +68,7 @@ func javaSuites(root string) ([]Suite, error) {
 		{Name: "java/copier", Client: tools, Judges: "TransactionalMessageCopier, it and the node killed: exactly once", Run: j.copier},
 		{Name: "java/streams", Client: streams, Judges: "count and joins with exactly_once_v2, killed and restarted, against a plain computation", Run: j.streams},
 		{Name: "java/commands", Client: tools, Judges: "kafka-topics, kafka-configs, kafka-consumer-groups and others as a user runs them", Run: j.commands},
+		{Name: "java/kafka-as-log", Client: "kafka_2.13 " + pins.Kafka, Judges: "Apache Kafka itself as the log (log.kafka) of a connector and a sink over SIGKILLs of the node", Run: j.kafkaAsLog},
 	}
 	for i := range suites {
 		suites[i].Tools, suites[i].Build = javaTools(), j.build

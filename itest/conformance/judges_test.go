@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rowtrail/rowtrail/itest/toolchain"
 )
 
 // wholeOutput is what an application without faults makes of the events.
@@ -160,7 +162,7 @@ func TestHashTellsWhetherAClientHasToBeBuiltAgain(t *testing.T) {
 
 func TestAMissingToolThatCannotBeInstalledIsNamed(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	err := (&toolchain{}).need(t.Context(), []Tool{{"mvn", []string{"maven"}}})
+	err := (&toolchain.Chain{}).Need(t.Context(), toolsOf([]Tool{{"mvn", []string{"maven"}}}...))
 	if err == nil || !strings.Contains(err.Error(), "mvn") || !strings.Contains(err.Error(), "maven") {
 		t.Errorf("a missing tool gives %v", err)
 	}

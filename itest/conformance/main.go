@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/itest/toolchain"
 )
 
 func main() {
@@ -83,7 +84,7 @@ func run(ctx context.Context, pattern, cache, rdkafka string, seed uint64, list,
 		seed = rand.Uint64()
 	}
 	fmt.Printf("conformance: seed %d\n", seed)
-	env := &Env{Cache: cache, Seed: seed, binary: binary, keep: keep, tools: &toolchain{}}
+	env := &Env{Cache: cache, Seed: seed, binary: binary, keep: keep, tools: &toolchain.Chain{}}
 	results, err := readOutcomes(".")
 	if err != nil {
 		return 0, err

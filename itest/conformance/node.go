@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/itest/toolchain"
 )
 
 // nodeProject has the programs that judge with the clients of Node, and their lock file.
@@ -74,7 +75,7 @@ func (n *nodeClients) buildNative(ctx context.Context, env *Env) error {
 	const headers = `printf '#include <zlib.h>\n#include <zstd.h>\n#include <openssl/ssl.h>\n' | g++ -E -x c++ - >/dev/null && command -v make`
 	if _, err := output(ctx, dir, "sh", "-c", headers); err != nil {
 		compiler := Tool{"g++", []string{"g++", "make", "zlib1g-dev", "libzstd-dev", "libssl-dev", "libcurl4-openssl-dev"}}
-		if err := env.tools.install(ctx, compiler); err != nil {
+		if err := env.tools.Install(ctx, toolchain.Tool(compiler)); err != nil {
 			return err
 		}
 	}

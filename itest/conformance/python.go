@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/itest/toolchain"
 )
 
 // pythonProject has the programs that judge with confluent-kafka, and the pin of it.
@@ -55,7 +56,7 @@ func (p *python) build(ctx context.Context, env *Env) error {
 		p.err = buildOnce(p.dir, []string{pins}, func() error {
 			// As root on Debian a Python can be there without the module that makes environments.
 			if _, err := output(ctx, ".", "python3", "-c", "import ensurepip, venv"); err != nil {
-				if err := env.tools.install(ctx, Tool{"python3", []string{"python3-venv"}}); err != nil {
+				if err := env.tools.Install(ctx, toolchain.Tool(Tool{"python3", []string{"python3-venv"}})); err != nil {
 					return err
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/itest/toolchain"
 )
 
 // suiteTimeout ends a suite whose client waits for ever. Installing and building are not part of it.
@@ -21,6 +22,18 @@ const prepareTimeout = 15 * time.Minute
 
 // logTail is how many lines of a log the output of a failure shows.
 const logTail = 30
+
+// Tool is a program that a suite needs.
+type Tool toolchain.Tool
+
+// toolsOf are a suite's tools as the chain takes them.
+func toolsOf(list ...Tool) []toolchain.Tool {
+	out := make([]toolchain.Tool, len(list))
+	for i, t := range list {
+		out[i] = toolchain.Tool(t)
+	}
+	return out
+}
 
 // Suite is one judge.
 type Suite struct {
@@ -67,7 +80,7 @@ type Env struct {
 
 	binary string
 	keep   bool
-	tools  *toolchain
+	tools  *toolchain.Chain
 	nodes  []*process.Rowtrail
 }
 
@@ -127,7 +140,7 @@ func (e *Env) runSuite(ctx context.Context, s Suite) *Result {
 func (e *Env) prepare(ctx context.Context, s Suite) error {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	if err := e.tools.need(ctx, s.Tools); err != nil || s.Build == nil {
+	if err := e.tools.Need(ctx, toolsOf(s.Tools...)); err != nil || s.Build == nil {
 		return err
 	}
 	return s.Build(ctx, e)

@@ -1,4 +1,5 @@
-package main
+// Package toolchain finds the programs that tests of other languages need and, as root on Debian and Ubuntu, installs them.
+package toolchain
 
 import (
 	"context"
@@ -9,31 +10,32 @@ import (
 	"strings"
 )
 
-// Tool is a program that a suite needs, and the Debian packages that bring it.
+// Tool is a program that a test needs, and the Debian packages that bring it.
 type Tool struct {
 	Name     string
 	Packages []string
 }
 
-// toolchain finds tools and installs what is missing.
-type toolchain struct {
+// Chain finds tools and installs what is missing.
+type Chain struct {
 	updated bool
 }
 
-// need makes sure that all tools are there. It never lets a suite go on without one.
-func (t *toolchain) need(ctx context.Context, tools []Tool) error {
+// Need makes sure that all tools are there. It never lets a test go on without one.
+func (t *Chain) Need(ctx context.Context, tools []Tool) error {
 	for _, tool := range tools {
 		if _, err := exec.LookPath(tool.Name); err == nil {
 			continue
 		}
-		if err := t.install(ctx, tool); err != nil {
+		if err := t.Install(ctx, tool); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *toolchain) install(ctx context.Context, tool Tool) error {
+// Install installs a tool, whether it is there or not.
+func (t *Chain) Install(ctx context.Context, tool Tool) error {
 	packages := strings.Join(tool.Packages, " ")
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
 		return fmt.Errorf("%s is not installed: install %s (on Debian and Ubuntu: apt-get install %s), or run as root there",

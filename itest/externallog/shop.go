@@ -1,0 +1,281 @@
+package externallog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/rowtrail/rowtrail/itest/audit"
+	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/itest/servers"
+	"github.com/rowtrail/rowtrail/itest/shop"
+)
+
+const (
+	prefix       = "shop"
+	connector    = "shop"
+	sinkName     = "warehouse"
+	drainTimeout = 3 * time.Minute
+	pollEvery    = 100 * time.Millisecond
+)
+
+// Options of a Shop.
+type Options struct {
+	Binary  string
+	Dir     string
+	Brokers []string // of the log
+	Nodes   int
+	Seed    uint64
+	Logf    func(format string, args ...any)
+}
+
+// Shop is two databases, and nodes that run the connector and the sink between them over a log elsewhere.
+type Shop struct {
+	Options
+	Nodes []*process.Rowtrail // node.id 1, 2, ...
+
+	source, target       *servers.Postgres
+	sourceDSN, targetDSN string
+	size                 shop.Size
+}
+
+// Status is what a node says of a connector or sink.
+type Status struct {
+	Name, State, Error string
+	Node               int
+	Here               bool
+}
+
+// Open starts the databases, loads the source and starts the nodes.
+func Open(ctx context.Context, opts Options) (*Shop, error) {
+	s := &Shop{Options: opts, size: shop.Size{Customers: 1000, Products: 200, Orders: 1000, Items: 2000}}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Shop) open(ctx context.Context) (err error) {
+	if s.source, err = servers.StartPostgres(ctx, servers.Options{Logf: s.Logf}); err != nil {
+		return err
+	}
+	if s.target, err = servers.StartPostgres(ctx, servers.Options{Logf: s.Logf, Settings: map[string]string{"wal_level": "replica"}}); err != nil {
+		return err
+	}
+	if s.sourceDSN, err = s.source.CreateDatabase(ctx, "shop"); err != nil {
+		return err
+	}
+	if s.targetDSN, err = s.target.CreateDatabase(ctx, "warehouse"); err != nil {
+		return err
+	}
+	if err := s.withSource(ctx, func(c *pgx.Conn) error { return shop.Load(ctx, c, s.size) }); err != nil {
+		return err
+	}
+	for id := range s.Options.Nodes {
+		dir := filepath.Join(s.Dir, "node-"+strconv.Itoa(id+1))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		node, err := process.New(s.Binary, dir, process.Config{
+			Node: map[string]string{"id": strconv.Itoa(id + 1)}, Brokers: s.Brokers,
+			Connectors: []process.Connector{{Name: connector, Config: map[string]string{
+				"database.dsn": s.sourceDSN, "topic.prefix": prefix, "table.include.list": `public\..*`,
+				"topic.creation.default.partitions": "3", "topic.creation.default.retention.ms": "-1",
+			}}},
+			Sinks: []process.Sink{{Name: sinkName, Topics: []string{prefix + ".public.*"}, Config: map[string]string{"dsn": s.targetDSN}}},
+		})
+		if err != nil {
+			return err
+		}
+		s.Nodes = append(s.Nodes, node)
+		if err := node.Start(); err != nil {
+			return err
+		}
+	}
+	for _, node := range s.Nodes {
+		if err := node.WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends everything.
+func (s *Shop) Close() error {
+	var errs []error
+	for _, node := range s.Nodes {
+		_ = node.Resume() // it may be paused, or gone
+		errs = append(errs, node.Kill())
+	}
+	for _, p := range []*servers.Postgres{s.source, s.target} {
+		if p != nil {
+			errs = append(errs, p.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Shop) withSource(ctx context.Context, f func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, s.sourceDSN)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	return f(conn)
+}
+
+// Loaded waits for the initial load; what is written from then on is audited.
+func (s *Shop) Loaded(ctx context.Context) error {
+	if _, _, err := s.Runner(ctx, "connectors", "streaming", drainTimeout); err != nil {
+		return err
+	}
+	return s.withSource(ctx, func(c *pgx.Conn) error { return audit.Watch(ctx, c) })
+}
+
+// Work writes transactions.
+func (s *Shop) Work(ctx context.Context, transactions int64, rate int) error {
+	work := &shop.Workload{DSN: s.sourceDSN, Size: s.size, Sessions: 3, Seed: s.Seed, Rate: rate}
+	return work.Run(ctx, transactions)
+}
+
+// Storm writes transactions while the first node is ended with SIGKILL and started again, at moments that the seed tells.
+func (s *Shop) Storm(ctx context.Context, transactions int64, rate, kills int) error {
+	rng := rand.New(rand.NewPCG(s.Seed, 1))
+	working, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.Work(working, transactions, rate) }()
+	for range kills {
+		if err := wait(ctx, time.Duration(500+rng.IntN(2000))*time.Millisecond); err != nil {
+			return err
+		}
+		if err := errors.Join(s.Nodes[0].Kill(), s.Nodes[0].Start()); err != nil {
+			return err
+		}
+	}
+	return <-done
+}
+
+// Runner waits until a node says that it runs the connector or the sink (role connectors or sinks) in a state, and tells which and
+// how long that took. Nodes that do not answer are passed over, as are those of skip.
+func (s *Shop) Runner(ctx context.Context, role, state string, within time.Duration, skip ...int) (node int, took time.Duration, err error) {
+	began := time.Now()
+	var seen []Status
+	for {
+		seen = seen[:0]
+		for i, n := range s.Nodes {
+			if contains(skip, i) {
+				continue
+			}
+			var list []Status
+			if ask(ctx, n, "/v1/"+role, &list) != nil || len(list) != 1 {
+				continue
+			}
+			seen = append(seen, list[0])
+			if list[0].Here && list[0].State == state {
+				return i, time.Since(began), nil
+			}
+		}
+		if time.Since(began) > within {
+			return 0, 0, fmt.Errorf("no node has the %s %s within %s: %+v\n%s", role, state, within, seen, s.logs())
+		}
+		if err := wait(ctx, pollEvery); err != nil {
+			return 0, 0, err
+		}
+	}
+}
+
+// ask does not wait for a node that is paused.
+func ask(ctx context.Context, n *process.Rowtrail, path string, v any) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return n.JSON(ctx, path, v)
+}
+
+func (s *Shop) logs() (all string) {
+	for i, n := range s.Nodes {
+		all += fmt.Sprintf("node %d:\n%s\n", i+1, n.Tail(15))
+	}
+	return all
+}
+
+// Judge waits until the target has what the source has, then reads the log and compares everything.
+func (s *Shop) Judge(ctx context.Context) (*audit.Report, error) {
+	source, err := pgx.Connect(ctx, s.sourceDSN)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close(ctx)
+	target, err := pgx.Connect(ctx, s.targetDSN)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close(ctx)
+	var different []shop.Difference
+	for deadline := time.Now().Add(drainTimeout); ; {
+		different, err = shop.Compare(ctx, source, target, shop.Tables())
+		if err == nil && len(different) == 0 || time.Now().After(deadline) {
+			break
+		}
+		if err := wait(ctx, pollEvery); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil || len(different) > 0 {
+		return nil, fmt.Errorf("the target differs from the source: %+v %w\n%s", different, err, s.logs())
+	}
+	want := map[string]bool{}
+	for _, table := range shop.Tables() {
+		want[table] = true
+	}
+	committed, err := audit.Source(ctx, source, want)
+	if err != nil {
+		return nil, err
+	}
+	client, err := s.Nodes[0].Client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	trail, err := audit.Log(ctx, client, prefix)
+	if err != nil {
+		return nil, err
+	}
+	report := audit.Compare(committed, trail)
+	loaded := 0
+	for _, n := range trail.Loaded {
+		loaded += n
+	}
+	switch {
+	case !report.OK():
+		return report, fmt.Errorf("the log differs from the source: %+v\n%s", *report, s.logs())
+	case loaded != s.size.Rows() || trail.LoadedTwice > 0:
+		return report, fmt.Errorf("initial load: %d rows in the log and %d of them twice, %d in the source", loaded, trail.LoadedTwice, s.size.Rows())
+	}
+	return report, nil
+}
+
+func contains(list []int, n int) bool {
+	for _, x := range list {
+		if x == n {
+			return true
+		}
+	}
+	return false
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
