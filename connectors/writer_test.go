@@ -404,3 +404,37 @@ func BenchmarkBatch(b *testing.B) {
 		}
 	}
 }
+
+// In a cluster of others topics get the replicas that the node's file asks for, unless the connector's own properties do; and the
+// transaction topic is compacted there, which keeps it, since such clusters delete by age.
+func TestTopicsInAClusterOfOthers(t *testing.T) {
+	for _, c := range []struct{ node, connector, want int16 }{{0, -1, -1}, {-1, -1, -1}, {3, -1, 3}, {3, 2, 2}} {
+		if got := newTopics(nil, Deps{Replication: c.node}, TopicOptions{Replication: c.connector}).opts.Replication; got != c.want {
+			t.Errorf("%d of the node, %d of the connector: %d replicas, want %d", c.node, c.connector, got, c.want)
+		}
+	}
+	_, deps := newCluster(t)
+	h := open(t, deps, "c")
+	for prefix, shared := range map[string]bool{"here": false, "there": true} {
+		deps.Shared = shared
+		name := prefix + ".transaction"
+		if _, err := newTopics(h.w.admin, deps, TopicOptions{Partitions: 4, Replication: -1}).ensure(t.Context(), name, TopicTransaction); err != nil {
+			t.Fatal(err)
+		}
+		configs, err := h.w.admin.DescribeTopicConfigs(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rc, err := configs.On(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compacted := false
+		for _, c := range rc.Configs {
+			compacted = compacted || c.Key == "cleanup.policy" && c.MaybeValue() == "compact"
+		}
+		if compacted != shared {
+			t.Errorf("%s: compacted %t", name, compacted)
+		}
+	}
+}
