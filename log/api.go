@@ -42,8 +42,9 @@ type Entry struct {
 	Data        []byte
 }
 
-// HardState is Raft's durable vote. It is written when Term or Vote change, and with a checkpoint;
-// Commit is therefore a lower bound.
+// HardState is Raft's durable vote. It is written when Term or Vote change, with a checkpoint, and with an entry that changes the members;
+// Commit is therefore a lower bound. Of the changes of members that a log holds all but the last are below it, so that a restart knows the
+// members that Raft's rules for their next change count on.
 type HardState struct {
 	Term, Vote, Commit uint64
 }

@@ -193,7 +193,9 @@ func (c *commit) delete(key []byte) error {
 	return c.txn.Delete(key)
 }
 
-// add gathers one mutation: the hard state first, so that no entry is durable without the term it belongs to.
+// add gathers one mutation: the hard state first, so that no entry is durable without the term it belongs to. Where the commit that it tells lies
+// behind what is durable by then, that follows with the entries: a crash between two transactions must not leave a commit without its entries,
+// nor a change of members without the commit of the one before it, see HardState.
 func (c *commit) add(m *Mutation) error {
 	if m.Install != nil {
 		in, ok := m.Install.(*Incoming)
@@ -208,22 +210,22 @@ func (c *commit) add(m *Mutation) error {
 	if err != nil {
 		return err
 	}
-	if m.HardState != nil {
-		key, value := groupKey(spaceHardState, m.Group), encodeHardState(*m.HardState)
-		if err := c.reserve(writeCost(key, value)); err != nil {
-			return err
-		}
-		if v, err = c.view(m.Group); err != nil {
-			return err
-		}
-		if err := c.set(key, value); err != nil {
-			return err
-		}
-		v.hard = m.HardState
-	}
 	from := m.TruncateFrom
 	if len(m.Entries) > 0 && (from == 0 || m.Entries[0].Index < from) {
 		from = m.Entries[0].Index
+	}
+	told := ^uint64(0) // the commit that is durable; the largest: there is nothing to tell
+	if m.HardState != nil {
+		told = min(m.HardState.Commit, v.stored.last)
+		if from > 0 {
+			told = min(told, from-1)
+		}
+		if err := c.setHardState(m.Group, m.HardState, told); err != nil {
+			return err
+		}
+	}
+	if v, err = c.view(m.Group); err != nil {
+		return err
 	}
 	if from > 0 && from <= v.stored.last {
 		if err := c.truncate(m.Group, from); err != nil {
@@ -231,11 +233,36 @@ func (c *commit) add(m *Mutation) error {
 		}
 	}
 	for i := range m.Entries {
-		if err := c.append(m.Group, &m.Entries[i]); err != nil {
+		e := &m.Entries[i]
+		if m.HardState != nil && e.Type == EntryMetaV2 && told < min(m.HardState.Commit, e.Index-1) {
+			told = min(m.HardState.Commit, e.Index-1)
+			if err := c.setHardState(m.Group, m.HardState, told); err != nil {
+				return err
+			}
+		}
+		if err := c.append(m.Group, e); err != nil {
 			return err
 		}
 	}
+	if m.HardState != nil && told < m.HardState.Commit {
+		return c.setHardState(m.Group, m.HardState, m.HardState.Commit)
+	}
 	return nil
+}
+
+// setHardState gathers a hard state that tells no more than a commit.
+func (c *commit) setHardState(id GroupID, h *HardState, commit uint64) error {
+	hs := HardState{Term: h.Term, Vote: h.Vote, Commit: commit}
+	key, value := groupKey(spaceHardState, id), encodeHardState(hs)
+	if err := c.reserve(writeCost(key, value)); err != nil {
+		return err
+	}
+	v, err := c.view(id)
+	if err != nil {
+		return err
+	}
+	v.hard = &hs
+	return c.set(key, value)
 }
 
 func (c *commit) append(id GroupID, e *Entry) error {
