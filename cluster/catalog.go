@@ -461,7 +461,7 @@ func (s *catalogState) orphans(node int32, logs []log.GroupID) []log.GroupID {
 		for i := range t.Partitions {
 			p := &t.Partitions[i]
 			next[p.Group] = p.NextGen
-			for _, list := range [][]Member{p.Members, p.Target} {
+			for _, list := range [][]Member{p.Members, p.Target, p.Leaving} {
 				for _, m := range list {
 					if m.Node == node {
 						owned[logID(p.Group, m.Gen)] = true

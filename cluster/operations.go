@@ -151,9 +151,7 @@ func (s *catalogState) reassign(topic string, partition int32, nodes []int32) ([
 			if p.Target == nil {
 				return *p, fmt.Errorf("partition %s-%d is not moving: %w", topic, partition, ErrNoReassignment)
 			}
-			to := *p
-			to.Target = nil
-			return to, nil
+			return p.moveTo(p.Nodes())
 		}
 		if err := s.checkNodes(nodes); err != nil {
 			return *p, fmt.Errorf("reassign %s-%d: %w", topic, partition, err)
@@ -165,18 +163,17 @@ func (s *catalogState) reassign(topic string, partition int32, nodes []int32) ([
 // moved notes that a partition's replicas are where they were to move.
 func (s *catalogState) moved(topic string, partition int32, target []Member) ([]change, error) {
 	return s.changePlacement(topic, partition, func(p *Placement) (Placement, error) {
-		to := *p
-		if slices.Equal(p.Target, target) {
-			to.Members, to.Target = target, nil
+		if p.Target == nil || !slices.Equal(p.Target, target) {
+			return *p, nil // it goes elsewhere by now
 		}
-		return to, nil
+		return p.arrived(), nil
 	})
 }
 
 // lost replaces a replica whose log cannot be trusted any more by one of a fresh generation on the same node.
 func (s *catalogState) lost(topic string, partition int32, member Member) ([]change, error) {
 	return s.changePlacement(topic, partition, func(p *Placement) (Placement, error) {
-		if !slices.Contains(p.Wanted(), member) {
+		if m, here := p.on(member.Node); !here || m != member {
 			return *p, nil
 		}
 		return p.moveTo(nodesOf(p.Wanted()), member.Node)
@@ -199,5 +196,5 @@ func (s *catalogState) changePlacement(topic string, partition int32, f func(*Pl
 }
 
 func samePlacement(a, b *Placement) bool {
-	return slices.Equal(a.Members, b.Members) && slices.Equal(a.Target, b.Target) && a.NextGen == b.NextGen
+	return slices.Equal(a.Members, b.Members) && slices.Equal(a.Target, b.Target) && slices.Equal(a.Leaving, b.Leaving) && a.NextGen == b.NextGen
 }

@@ -18,6 +18,8 @@ type Placement struct {
 	Members []Member `json:"replicas"`
 	// Target is where they are moving; nil: they are not.
 	Target []Member `json:"target,omitempty"`
+	// Leaving are replicas that moves were to bring and that were given up: until the present move is over they may be voters, and are kept.
+	Leaving []Member `json:"leaving,omitempty"`
 	// First is the group's first configuration; nil: Members.
 	First []Member `json:"first,omitempty"`
 	// NextGen is a generation that no member of the group ever had.
@@ -43,9 +45,9 @@ func (p *Placement) first() []Member {
 	return p.Members
 }
 
-// on finds a node's member of those that there are or should be; false: it has none. During a move both can be, then it is the new one.
+// on finds a node's member of those that there are or should be; false: it has none. During a move several can be, then it is the newest.
 func (p *Placement) on(node int32) (Member, bool) {
-	for _, list := range [][]Member{p.Target, p.Members} {
+	for _, list := range [][]Member{p.Target, p.Members, p.Leaving} {
 		for _, m := range list {
 			if m.Node == node {
 				return m, true
@@ -56,18 +58,14 @@ func (p *Placement) on(node int32) (Member, bool) {
 }
 
 // moveTo returns the placement on its way to nodes. Replicas that stay keep their generation, new ones get one that was never used; fresh nodes
-// get a new one although they have a replica, since they lost it.
+// get a new one although they have a replica, since they lost it. What the move before was to bring may have become a voter, so it stays until
+// this one is over, and going back is a move, too.
 func (p *Placement) moveTo(nodes []int32, fresh ...int32) (Placement, error) {
 	to := *p
 	to.First = p.first()
 	to.Target = nil
 	for _, n := range nodes {
-		m, ok := Member{}, false
-		for _, have := range append(slices.Clone(p.Members), p.Target...) {
-			if have.Node == n {
-				m, ok = have, true // of two, the one that is on its way
-			}
-		}
+		m, ok := p.on(n) // of two, the one that is on its way
 		if !ok || slices.Contains(fresh, n) {
 			if to.NextGen = max(to.NextGen, 1); to.NextGen > maxGen {
 				return to, fmt.Errorf("group %d has been placed %d times, which is all there is; create the topic anew", p.Group, to.NextGen)
@@ -77,10 +75,37 @@ func (p *Placement) moveTo(nodes []int32, fresh ...int32) (Placement, error) {
 		}
 		to.Target = append(to.Target, m)
 	}
-	if slices.Equal(to.Target, to.Members) {
+	// A replica that is lost must not be opened again under its old name: it would be a voter that forgot.
+	to.Members, to.Leaving = nil, nil
+	for _, m := range p.Members {
+		if slices.Contains(fresh, m.Node) {
+			at := slices.Index(nodes, m.Node)
+			if at < 0 {
+				continue
+			}
+			m = to.Target[at]
+		}
+		to.Members = append(to.Members, m)
+	}
+	if len(to.Members) == 0 {
+		to.Members = slices.Clone(to.Target)
+	}
+	for _, m := range append(slices.Clone(p.Target), p.Leaving...) {
+		if _, again := to.on(m.Node); !again && !slices.Contains(fresh, m.Node) {
+			to.Leaving = append(to.Leaving, m)
+		}
+	}
+	if p.Target == nil && len(fresh) == 0 && slices.Equal(to.Target, to.Members) {
 		to.Target = nil
 	}
 	return to, nil
+}
+
+// arrived is the placement when the move is over.
+func (p *Placement) arrived() Placement {
+	to := *p
+	to.Members, to.Target, to.Leaving = p.Target, nil, nil
+	return to
 }
 
 func nodesOf(ms []Member) []int32 {
