@@ -61,6 +61,10 @@ func Configuration(t log.EntryType, data []byte) ([]byte, error) {
 	return cc.GetContext(), nil
 }
 
+func changesMembers(e *raftpb.Entry) bool {
+	return e.GetType() != raftpb.EntryNormal && len(e.GetData()) > 0
+}
+
 func decodeChange(data []byte) (*raftpb.ConfChangeV2, error) {
 	cc := &raftpb.ConfChangeV2{}
 	if err := proto.Unmarshal(data, cc); err != nil {

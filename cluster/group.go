@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -52,15 +53,20 @@ type group struct {
 	// retainer decides where the log is to start; nil: nothing is ever trimmed.
 	retainer Retainer
 
-	term     uint64 // Raft's current term
-	saved    log.HardState
+	term     uint64        // Raft's current term
+	saved    log.HardState // term and vote as handed to the writer
+	commit   uint64        // Raft's, as of what it has handed out
+	applied  uint64
+	before   uint64 // up to here entries may have been committed by the members before the present ones
 	appended uint64 // last index handed to the writer, and not truncated since
 	writing  int    // appends at the writer
 	isLeader bool   // Raft's role; serving comes later
 	serving  bool   // the first entry of this term is applied (invariant 1)
 	dirty    bool   // is on its worker's list of groups with work
+	voting   int    // its place in the worker's list of those that need ticks, from 1 on; 0: none
 	want     Membership
-	reached  bool // the members are what want says
+	reached  bool   // the members are what want says
+	changing uint64 // where this leader's last change of the members is in the log
 	sync     inSync
 	inSync   int    // voters that are in sync, where this node leads
 	shared   uint64 // every member has the log up to here on its disk
@@ -129,7 +135,7 @@ func newGroup(c groupConfig) (g *group, err error) {
 		id: c.id, log: cmp.Or(c.log, c.id), self: c.self.raftID(), node: c.self.Node, conf: st.conf, want: c.want, minISR: c.minISR,
 		lag: int64(cmp.Or(c.lag, DefaultReplicaLagTime) / tickInterval),
 		sm:  c.sm, store: c.store, st: st, logger: c.logger, retainer: c.retainer, notify: c.notify, lost: c.lost,
-		term: st.initial.Term, saved: c.store.HardState(), appended: c.store.LastIndex(),
+		term: st.initial.Term, saved: c.store.HardState(), commit: st.initial.Commit, applied: applied, appended: c.store.LastIndex(),
 		led: make(chan struct{}), dead: make(chan struct{}), gate: newGate(maxGroupBytes),
 	}
 	g.sharer, _ = c.store.(Sharer)
@@ -177,22 +183,39 @@ func (g *group) turn(out *output) {
 			break
 		}
 	}
-	if in := g.incoming; in != nil {
-		// Raft had no use for it: the log has come that far by itself.
-		g.incoming = nil
-		out.appends = append(out.appends, appendItem{last: func() {
-			if err := in.Discard(); err != nil {
-				g.logger.Warn("a raftSnapshot that is not needed was not dropped", "group", uint64(g.id), "error", err)
-			}
-		}})
+	if g.settled > 0 {
+		g.answerSettled(out) // a disk may have been the last one that was needed
 	}
+	g.unneeded()
+}
+
+// unneeded drops a raftSnapshot that Raft has not taken, behind what the writer has to do.
+func (g *group) unneeded() {
+	in := g.incoming
+	if in == nil {
+		return
+	}
+	g.incoming = nil
+	g.worker.out.appends = append(g.worker.out.appends, appendItem{last: func() {
+		if err := in.Discard(); err != nil {
+			g.logger.Warn("a raftSnapshot that is not needed was not dropped", "group", uint64(g.id), "error", err)
+		}
+	}})
 }
 
 func (g *group) process(out *output) {
 	for g.rn.HasReady() {
 		rd := g.rn.Ready()
 		if !raft.IsEmptyHardState(rd.HardState) {
-			g.term = rd.HardState.GetTerm()
+			g.commit = rd.HardState.GetCommit()
+			if term := rd.HardState.GetTerm(); term != g.term {
+				g.term = term
+				if l := g.lead.Load(); rd.SoftState == nil && !g.isLeader && l.node >= 0 {
+					// The same leader was elected anew.
+					g.lead.Store(&leadership{node: l.node, epoch: int32(term)})
+					g.publish()
+				}
+			}
 		}
 		if rd.SoftState != nil {
 			g.observe(rd.SoftState)
@@ -221,9 +244,13 @@ func (g *group) process(out *output) {
 func (g *group) observe(ss *raft.SoftState) {
 	g.isLeader = ss.RaftState == raft.StateLeader
 	g.serving = false
-	g.reached = false
+	g.reached, g.changing = false, 0
 	g.reads.fail(log.ErrNotLeader)
 	g.sync.begin(g.lag)
+	if g.isLeader {
+		g.refresh()
+	}
+	g.worker.classify(g)
 	switch {
 	case g.isLeader || ss.Lead == raft.None:
 		g.lead.Store(&leadership{node: -1, epoch: int32(g.term)})
@@ -234,6 +261,10 @@ func (g *group) observe(ss *raft.SoftState) {
 }
 
 func (g *group) send(m *raftpb.Message, out *output) {
+	if m.GetFrom() != g.self {
+		// Raft passes on what the leader is asked for in another member's name. Who was asked does not lead any more; peers would refuse it.
+		return
+	}
 	if m.GetType() == raftpb.MsgSnap {
 		if out.snapshots != nil {
 			out.snapshots.Send(g.id, m)
@@ -256,6 +287,10 @@ func (g *group) append(m *raftpb.Message, out *output) {
 	item.mutation.Group = g.log
 	if s := m.GetSnapshot(); s != nil {
 		// What was received is installed with the term and vote of this very message.
+		if g.incoming == nil || g.incoming.LastIndex() != s.GetMetadata().GetIndex() {
+			g.worker.s.fail(fmt.Errorf("group %d: Raft installs a raftSnapshot of entry %d, which has not arrived", g.id, s.GetMetadata().GetIndex()))
+			return
+		}
 		item.mutation.Install, g.incoming = g.incoming, nil
 		g.appended = s.GetMetadata().GetIndex()
 		g.saved = log.HardState{}
@@ -270,6 +305,11 @@ func (g *group) append(m *raftpb.Message, out *output) {
 		item.mutation.HardState = &hs
 	}
 	if entries := m.GetEntries(); len(entries) > 0 {
+		if item.mutation.HardState == nil && slices.ContainsFunc(entries, changesMembers) {
+			// A change of members follows only a change that is committed. A restart must know as much, or the replica would vote and
+			// count votes by members that the group has left behind.
+			item.mutation.HardState = &log.HardState{Term: g.saved.Term, Vote: g.saved.Vote, Commit: g.commit}
+		}
 		if first := entries[0].GetIndex(); first <= g.appended {
 			item.mutation.TruncateFrom = first
 		}
@@ -302,6 +342,9 @@ func (g *group) identify(entries []*raftpb.Entry, item *appendItem) []log.Entry 
 	}
 	for i, e := range entries {
 		converted[i] = toLog(e)
+		if g.isLeader && changesMembers(e) {
+			g.changing = e.GetIndex()
+		}
 		item.bytes += int64(entrySize(e))
 		p := g.nextOwn(e)
 		if p != nil {
@@ -369,10 +412,15 @@ func (g *group) receive(it *item, out *output) {
 			g.sharer.SetShared(true, g.shared)
 		}
 	}
-	if it.install != nil {
-		g.incoming = it.install
+	if it.install == nil {
+		g.step(it.message)
+		return
 	}
+	g.unneeded()
+	g.incoming = it.install
 	g.step(it.message)
+	// It waits for Raft to hand it out for writing, or Raft has no use for it: the log has come that far by itself, or another one leads.
+	g.worker.touch(g)
 }
 
 // step feeds Raft. Its errors say that a message came too late to matter.
@@ -394,6 +442,7 @@ func (g *group) apply(m *raftpb.Message, out *output) {
 		return // Invariant 1: what could not be applied is not acknowledged
 	}
 	last := entries[len(entries)-1]
+	g.applied = last.GetIndex()
 	g.st.forget(last.GetIndex())
 	out.counters.commits.Add(int64(len(entries)))
 

@@ -75,14 +75,20 @@ func (s *inSync) inSync(cs *raftpb.ConfState, self uint64) []int32 {
 	return out
 }
 
-// holding counts the voters that have an entry on their disk.
-func (s *inSync) holding(cs *raftpb.ConfState, index uint64) (n int) {
-	for _, id := range cs.GetVoters() {
-		if f := s.followers[id]; f != nil && f.match >= index {
-			n++
+// holding reports that an entry is on the disks of as many voters as asked for, or of all there are; between two configurations in either.
+func (s *inSync) holding(cs *raftpb.ConfState, index uint64, asked int) bool {
+	for _, voters := range [][]uint64{cs.GetVoters(), cs.GetVotersOutgoing()} {
+		n := 0
+		for _, id := range voters {
+			if f := s.followers[id]; f != nil && f.match >= index {
+				n++
+			}
+		}
+		if n < min(asked, len(voters)) {
+			return false
 		}
 	}
-	return n
+	return true
 }
 
 // shared is up to where all members have the log on their disks, those aside that are not waited for.

@@ -29,7 +29,8 @@ func nextStep(cs *raftpb.ConfState, want Membership, self uint64, caughtUp func(
 	}
 	if isJoint(cs) {
 		if !slices.Contains(cs.GetVoters(), self) {
-			for _, id := range voters {
+			// It goes on without this node, with one that is not wanted if need be: what is wanted may have changed on the way.
+			for _, id := range append(slices.Clone(voters), cs.GetVoters()...) {
 				if slices.Contains(cs.GetVoters(), id) && caughtUp(id) {
 					return step{transfer: id}
 				}

@@ -25,7 +25,7 @@ type proposal struct {
 	done    func(baseOffset int64, err error) // called once; must not block
 
 	staged    log.Staged
-	index     uint64 // known once Raft hands the entry out for writing; 0 for a duplicate
+	index     uint64 // known once Raft hands the entry out for writing; of a duplicate, once it is the next to be answered
 	term      uint64
 	settled   bool // decided: err says how
 	err       error
@@ -111,7 +111,7 @@ func (g *group) nextOwn(e *raftpb.Entry) *proposal {
 	for g.next < len(g.pending) && g.pending[g.next].duplicate {
 		g.next++
 	}
-	if g.next == len(g.pending) || len(e.GetData()) == 0 || e.GetTerm() != g.pending[g.next].term {
+	if g.next == len(g.pending) || len(e.GetData()) == 0 || e.GetType() != raftpb.EntryNormal || e.GetTerm() != g.pending[g.next].term {
 		return nil
 	}
 	p := g.pending[g.next]
@@ -147,19 +147,39 @@ func (g *group) answerSettled(out *output) {
 		if !p.duplicate && !p.settled {
 			return
 		}
+		if p.duplicate && p.index == 0 {
+			p.index = g.applied // what it repeats is applied, since everything before it is answered
+		}
 		err := p.err
-		if p.settled && err == nil && p.acks == -1 && g.needed() > len(g.conf.GetVoters())/2+1 && g.isLeader {
-			g.refresh()
-			if g.sync.holding(g.conf, p.index) < g.needed() {
-				if g.inSync >= g.needed() {
-					return
-				}
-				err = ErrNotEnoughReplicasAfterAppend
+		if err == nil && p.acks == -1 && !g.majorityHolds(p.index) && !g.held(p.index) {
+			if g.isLeader && g.inSync >= g.needed() {
+				return
 			}
+			err = ErrNotEnoughReplicasAfterAppend
 		}
 		g.popPending()
 		g.answer(p, err, out)
 	}
+}
+
+// majorityHolds reports that min.insync.replicas asks for no more than Raft has seen to. A majority of the voters has what is committed, except
+// for what may have been committed by a majority of those before.
+func (g *group) majorityHolds(index uint64) bool {
+	for _, n := range []int{len(g.conf.GetVoters()), len(g.conf.GetVotersOutgoing())} {
+		if min(g.minISR, n) > n/2+1 {
+			return false
+		}
+	}
+	return index > g.before
+}
+
+// held reports that an entry is known to be on as many disks as min.insync.replicas asks for. Only a leader knows.
+func (g *group) held(index uint64) bool {
+	if !g.isLeader {
+		return false
+	}
+	g.refresh()
+	return g.sync.holding(g.conf, index, g.minISR)
 }
 
 // refresh takes what Raft knows of the members' disks by now.

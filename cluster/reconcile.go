@@ -65,7 +65,7 @@ func (n *Node) reconcile(ctx context.Context) error {
 func (n *Node) steerControllers(cat *Catalog) {
 	want := controllers(cat.Nodes)
 	g := n.ctl.replica.group
-	n.sched.run(g, func() { g.want = want })
+	n.sched.run(g, func() { g.become(want) })
 }
 
 // dropOrphans finishes deletions that a crash interrupted, and those of replicas that were replaced while this node was away.

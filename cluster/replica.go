@@ -105,7 +105,8 @@ func (r *Replica) configure(t *Topic, p *Placement) {
 	want, minISR := Membership{Voters: p.Wanted()}, t.Settings.MinISR(len(p.Members))
 	r.sched.run(r.group, func() {
 		r.part.SetConfig(logConfig(t))
-		r.group.want, r.group.minISR, r.group.reached = want, minISR, false
+		r.group.minISR = minISR
+		r.group.become(want)
 	})
 }
 

@@ -91,7 +91,7 @@ func TestOrderAndCompletionUnderManyProducers(t *testing.T) {
 	}
 	for i, m := range ms {
 		next := map[int]int{}
-		for _, text := range m.texts {
+		for _, text := range m.fold.texts {
 			var p, n int
 			if _, err := fmt.Sscanf(text, "%d/%d", &p, &n); err != nil {
 				t.Fatal(err)
@@ -101,8 +101,8 @@ func TestOrderAndCompletionUnderManyProducers(t *testing.T) {
 			}
 			next[p]++
 		}
-		if want := each * len(next); len(m.texts) != want {
-			t.Errorf("group %d holds %d, want %d", i, len(m.texts), want)
+		if want := each * len(next); len(m.fold.texts) != want {
+			t.Errorf("group %d holds %d, want %d", i, len(m.fold.texts), want)
 		}
 	}
 	if n := s.queueBytes(); n != 0 {
@@ -193,8 +193,8 @@ func TestRefusedDuplicateAndUnknown(t *testing.T) {
 	if a := ask("d", -1); !errors.Is(a.err, ErrUnknownTopic) {
 		t.Fatal(a)
 	}
-	if len(m.texts) != 3 {
-		t.Errorf("log holds %v", m.texts)
+	if len(m.fold.texts) != 3 {
+		t.Errorf("log holds %v", m.fold.texts)
 	}
 }
 
@@ -305,8 +305,8 @@ func TestDiskFullWaits(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if d.full != 0 || len(m.texts) != 20 {
-		t.Errorf("%d refusals left, %d records", d.full, len(m.texts))
+	if d.full != 0 || len(m.fold.texts) != 20 {
+		t.Errorf("%d refusals left, %d records", d.full, len(m.fold.texts))
 	}
 }
 
@@ -318,7 +318,7 @@ func TestPanicInTurnHalts(t *testing.T) {
 	s.start()
 	stopped(t, s)
 	g, m := mustOpen(t, s, d, 2)
-	m.applied = 77 // Apply finds a hole
+	m.fold.index = 77 // Apply finds a hole
 	done := make(chan error, 2)
 	for range 2 {
 		s.append(context.Background(), g, payload("x"), -1, func(_ int64, err error) { done <- err })
@@ -408,8 +408,8 @@ func TestRestartKeepsAcknowledged(t *testing.T) {
 		s := memScheduler(d, 1, nil)
 		s.start()
 		g, m := mustOpen(t, s, d, 2)
-		if fmt.Sprint(m.texts) != fmt.Sprint(acked) {
-			t.Fatalf("round %d: log holds %v, acknowledged were %v", round, m.texts, acked)
+		if fmt.Sprint(m.fold.texts) != fmt.Sprint(acked) {
+			t.Fatalf("round %d: log holds %v, acknowledged were %v", round, m.fold.texts, acked)
 		}
 		if _, epoch, self := leader(g); !self || int(epoch) != round+1 {
 			t.Errorf("round %d: epoch %d self %v", round, epoch, self)

@@ -45,7 +45,7 @@ type backend struct {
 
 func memBackend(n *simNode) backend {
 	m := newMemLog(n.disk.log(simGroup))
-	return backend{store: n.disk, sm: m, log: m, texts: func() []string { return m.texts }, encode: payload}
+	return backend{store: n.disk, sm: m, log: m, texts: func() []string { return m.fold.texts }, encode: payload}
 }
 
 // storeBackend keeps real partition logs in directories of t.

@@ -106,8 +106,15 @@ func (g *group) share() {
 
 // steer goes one step towards the members that the group should have.
 func (g *group) steer() {
-	s := nextStep(g.conf, g.want, g.self, g.sync.caughtUp)
-	g.reached = s.done
+	var s step
+	if g.changing <= g.applied { // else there is a change under way, and the members are not what they seem
+		s = nextStep(g.conf, g.want, g.self, g.sync.caughtUp)
+	}
+	if g.reached != s.done {
+		g.reached = s.done
+		g.publish()
+		g.worker.classify(g)
+	}
 	switch {
 	case s.transfer != 0:
 		g.rn.TransferLeader(s.transfer)
@@ -117,11 +124,16 @@ func (g *group) steer() {
 			g.logger.Error("the members of a group cannot be changed", "group", uint64(g.id), "error", err)
 			return
 		}
-		// Raft turns it into an empty entry while another change is not applied; the next look tries again.
 		if err := g.rn.ProposeConfChange(cc); err != nil {
 			g.logger.Debug("change of members is put off", "group", uint64(g.id), "error", err)
 		}
 	}
+}
+
+// become takes what the members should be.
+func (g *group) become(want Membership) {
+	g.want, g.reached = want, false
+	g.worker.classify(g)
 }
 
 // changed applies an entry that changes the members.
@@ -153,9 +165,12 @@ func (g *group) changed(e *raftpb.Entry) error {
 }
 
 func (g *group) setConfiguration(cs *raftpb.ConfState) {
-	g.conf = cs
+	g.conf, g.before = cs, g.appended
 	g.worker.classify(g)
 	g.sync.keep(members(cs))
+	if g.isLeader {
+		g.refresh()
+	}
 	if !g.alone() && g.sharer != nil {
 		g.sharer.SetShared(true, g.shared)
 	}

@@ -60,7 +60,7 @@ type worker struct {
 	// owned by the goroutine that calls turn
 	spare  []item
 	groups map[log.GroupID]*group
-	voting map[log.GroupID]*group // those that need ticks
+	voting []*group // those that need ticks
 	dirty  []*group
 	out    output
 	halted bool
@@ -69,8 +69,8 @@ type worker struct {
 func newWorker(s *scheduler) *worker {
 	return &worker{
 		s: s, gate: newGate(maxWorkerBytes), notify: make(chan struct{}, 1),
-		groups: map[log.GroupID]*group{}, voting: map[log.GroupID]*group{},
-		out: output{messages: map[int32][]Envelope{}, counters: &s.counters, snapshots: s.snapshots},
+		groups: map[log.GroupID]*group{},
+		out:    output{messages: map[int32][]Envelope{}, counters: &s.counters, snapshots: s.snapshots},
 	}
 }
 
@@ -176,7 +176,8 @@ func (w *worker) turn() (worked bool) {
 	for i := range items {
 		w.handle(&items[i], now)
 	}
-	for _, g := range w.dirty {
+	for i := 0; i < len(w.dirty); i++ { // a turn may leave more to do
+		g := w.dirty[i]
 		g.dirty = false
 		if g.closeErr == nil {
 			g.turn(&w.out)
@@ -203,9 +204,13 @@ func (w *worker) handle(it *item, now time.Time) {
 	case itemRun:
 		it.run(g, &w.out)
 	case itemTick:
-		for _, v := range w.voting {
+		for i := 0; i < len(w.voting); {
+			v := w.voting[i]
 			v.tick(&w.out)
 			w.touch(v)
+			if i < len(w.voting) && w.voting[i] == v { // else it needs no more, and another one is in its place
+				i++
+			}
 		}
 		return
 	}
@@ -250,27 +255,39 @@ func (w *worker) add(g *group) {
 		w.remove(g, err)
 		return
 	}
+	w.classify(g)
 	if g.alone() {
 		// Nobody else can win, so there is nothing to wait for.
 		if err := g.rn.Campaign(); err != nil {
 			w.s.fail(fmt.Errorf("elect the only voter of group %d: %w", g.id, err))
 		}
-		return
 	}
-	w.classify(g)
 }
 
-// classify keeps the groups apart that need ticks. One that has become alone is elected by its ticks.
+// classify keeps the groups apart that need ticks: not those that are led by their only member and are to stay so. One that has become alone
+// is elected by its ticks.
 func (w *worker) classify(g *group) {
 	if w.groups[g.id] != g {
 		return
 	}
-	if g.alone() && g.isLeader {
-		delete(w.voting, g.id)
-	} else {
-		w.voting[g.id] = g
+	switch needed := !g.alone() || !g.isLeader || !g.reached; {
+	case !needed:
+		w.tickless(g)
+	case g.voting == 0:
+		w.voting = append(w.voting, g)
+		g.voting = len(w.voting)
 	}
 	w.voters.Store(int32(len(w.voting)))
+}
+
+func (w *worker) tickless(g *group) {
+	if g.voting == 0 {
+		return
+	}
+	last := w.voting[len(w.voting)-1]
+	w.voting[g.voting-1], last.voting = last, g.voting
+	w.voting = w.voting[:len(w.voting)-1]
+	g.voting = 0
 }
 
 // gone is unreachable, and more: the node's process has ended.
@@ -300,7 +317,7 @@ func (w *worker) unreachable(node int32) {
 func (w *worker) remove(g *group, err error) {
 	g.abandon(err, &w.out)
 	delete(w.groups, g.id)
-	delete(w.voting, g.id)
+	w.tickless(g)
 	w.voters.Store(int32(len(w.voting)))
 }
 
