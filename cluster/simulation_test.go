@@ -432,6 +432,7 @@ func (m *machine) reconcile(i int, p *Placement) {
 					s.leads(g, member, l)
 				}
 			},
+			lost: func(_ *group, err error) { s.fail("group %d: %v: %v", g.id, member, err) },
 		})
 		if err != nil {
 			s.fail("node %d, group %d: %v", m.id, g.id, err)
