@@ -84,6 +84,7 @@ func run(ctx context.Context, cfg config, only string) error {
 		{"load", load},
 		{"latency", latency},
 		{"produce", producing},
+		{"replicated", replicated},
 		{"consume", consuming},
 		{"history", history},
 	} {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -44,15 +45,13 @@ func (s *server) stop() {
 
 // startServer runs a peer and waits until its port answers.
 func startServer(ctx context.Context, binary string, args func(port int) []string) (*server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freePort()
 	if err != nil {
-		return nil, fmt.Errorf("find a free port: %w", err)
-	}
-	s := &server{address: l.Addr().String()}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
 		return nil, err
 	}
+	s := &server{address: address}
+	_, text, _ := net.SplitHostPort(address)
+	port, _ := strconv.Atoi(text)
 	s.cmd = exec.Command(binary, args(port)...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
@@ -95,9 +94,67 @@ type natsResult struct {
 	P99              float64 `json:"p99_ms"`
 }
 
-func natsLoad(ctx context.Context, dir, address string, c brokerCase, seconds, rate float64) (natsResult, error) {
+// natsNodes is how many servers a replicated stream has.
+const natsNodes = 3
+
+// startNATSCluster runs servers that keep every stream on all of them, each with a sync of every write.
+func startNATSCluster(ctx context.Context, dir, data string) (servers []*server, err error) {
+	defer func() {
+		if err != nil {
+			stopAll(servers)
+		}
+	}()
+	var routes []string
+	for range natsNodes {
+		address, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		routes = append(routes, address)
+	}
+	for i, route := range routes {
+		home := filepath.Join(data, strconv.Itoa(i))
+		if err := os.MkdirAll(home, 0o700); err != nil {
+			return servers, err
+		}
+		var others []string
+		for _, r := range routes {
+			others = append(others, fmt.Sprintf("%q", "nats://"+r))
+		}
+		text := fmt.Sprintf("server_name: n%d\njetstream { store_dir: %q, sync_interval: always, max_file_store: 50GB }\n"+
+			"cluster { name: bench, listen: %q, routes: [%s] }\n", i, filepath.Join(home, "jetstream"), route, strings.Join(others, ", "))
+		config := filepath.Join(home, "nats.conf")
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			return servers, err
+		}
+		s, err := startServer(ctx, filepath.Join(dir, "nats-server"), func(port int) []string {
+			return []string{"-c", config, "-a", "127.0.0.1", "-p", strconv.Itoa(port)}
+		})
+		if err != nil {
+			return servers, err
+		}
+		servers = append(servers, s)
+	}
+	return servers, nil
+}
+
+func stopAll(servers []*server) {
+	for _, s := range servers {
+		s.stop()
+	}
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func natsLoad(ctx context.Context, dir, address string, c brokerCase, replicas int, seconds, rate float64) (natsResult, error) {
 	var r natsResult
-	out, err := exec.CommandContext(ctx, filepath.Join(dir, "natsload"), "-url", "nats://"+address,
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, "natsload"), "-url", "nats://"+address, "-replicas", strconv.Itoa(replicas),
 		"-streams", strconv.Itoa(int(c.partitions)), "-size", strconv.Itoa(c.size), "-seconds", fmt.Sprint(seconds), "-rate", fmt.Sprint(rate)).Output()
 	if err != nil {
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {

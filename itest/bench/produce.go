@@ -155,7 +155,9 @@ func produceCase(ctx context.Context, cfg config, c brokerCase) ([]line, error) 
 	if err != nil {
 		return nil, err
 	}
-	ours, raw, rawLate, err := besideDisk(ctx, cfg, c, dir, d, nats.RecordsPerSecond/2)
+	ours, raw, rawLate, err := besideDisk(dir, d, func(dir string) (measured, error) {
+		return oursProduce(ctx, cfg, c, dir, d, nats.RecordsPerSecond/2)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +192,7 @@ const (
 )
 
 // besideDisk measures Rowtrail between two raw runs of the same disk, and again while the disk was not steady. The steadiest try counts.
-func besideDisk(ctx context.Context, cfg config, c brokerCase, dir string, d time.Duration, slow float64) (m measured, raw [2]float64,
-	late time.Duration, err error) {
+func besideDisk(dir string, d time.Duration, measure func(dir string) (measured, error)) (m measured, raw [2]float64, late time.Duration, err error) {
 	best := math.Inf(1)
 	for try := 0; try < diskTries && best > diskSteady; try++ {
 		var now [2]float64
@@ -199,7 +200,10 @@ func besideDisk(ctx context.Context, cfg config, c brokerCase, dir string, d tim
 			return m, raw, late, err
 		}
 		node := filepath.Join(dir, fmt.Sprintf("rowtrail-%d", try))
-		ours, err := oursProduce(ctx, cfg, c, node, d, slow)
+		if err := os.Mkdir(node, 0o700); err != nil {
+			return m, raw, late, err
+		}
+		ours, err := measure(node)
 		if err != nil {
 			return m, raw, late, err
 		}
@@ -227,10 +231,10 @@ func natsCase(ctx context.Context, cfg config, c brokerCase, dir string, d time.
 		return top, half, err
 	}
 	defer s.stop()
-	if top, err = natsLoad(ctx, cfg.peers, s.address, c, d.Seconds(), 0); err != nil {
+	if top, err = natsLoad(ctx, cfg.peers, s.address, c, 1, d.Seconds(), 0); err != nil {
 		return top, half, err
 	}
-	half, err = natsLoad(ctx, cfg.peers, s.address, c, d.Seconds()/2, top.RecordsPerSecond/2)
+	half, err = natsLoad(ctx, cfg.peers, s.address, c, 1, d.Seconds()/2, top.RecordsPerSecond/2)
 	return top, half, err
 }
 
@@ -255,9 +259,6 @@ type measured struct {
 
 func oursProduce(ctx context.Context, cfg config, c brokerCase, dir string, d time.Duration, slow float64) (measured, error) {
 	var m measured
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return m, err
-	}
 	node, err := startNode(ctx, cfg, dir)
 	if err != nil {
 		return m, err

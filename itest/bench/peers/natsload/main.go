@@ -31,6 +31,7 @@ type result struct {
 
 type load struct {
 	streams, size int
+	replicas      int
 	seconds       float64
 	rate          float64 // records per second of all streams; 0: as fast as it goes
 }
@@ -39,6 +40,7 @@ func main() {
 	var l load
 	url := flag.String("url", nats.DefaultURL, "server")
 	flag.IntVar(&l.streams, "streams", 1, "streams, one subject each")
+	flag.IntVar(&l.replicas, "replicas", 1, "replicas of each stream")
 	flag.IntVar(&l.size, "size", 1024, "bytes of a record")
 	flag.Float64Var(&l.seconds, "seconds", 5, "how long to measure, after a fifth of it to warm up")
 	flag.Float64Var(&l.rate, "rate", 0, "records per second; 0: as fast as it goes")
@@ -102,7 +104,7 @@ func (l *load) publish(url, stream string, payload []byte, from, end time.Time) 
 	if err != nil {
 		return nil, 0, err
 	}
-	if _, err := js.AddStream(&nats.StreamConfig{Name: stream, Subjects: []string{stream}, Storage: nats.FileStorage}); err != nil {
+	if _, err := js.AddStream(&nats.StreamConfig{Name: stream, Subjects: []string{stream}, Storage: nats.FileStorage, Replicas: l.replicas}); err != nil {
 		return nil, 0, err
 	}
 	type sent struct {
