@@ -98,7 +98,11 @@ func startNodes(ctx context.Context, cfg config, dir string) (nodes []*process.R
 		fmt.Fprintf(&peers, "    - {id: %d, address: %q}\n", i+1, address)
 	}
 	for i, address := range addresses {
-		node, err := process.New(cfg.binary, filepath.Join(dir, fmt.Sprint("node", i+1)), process.Config{
+		home := filepath.Join(dir, fmt.Sprint("node", i+1))
+		if err := os.Mkdir(home, 0o700); err != nil {
+			return nodes, err
+		}
+		node, err := process.New(cfg.binary, home, process.Config{
 			Node: map[string]string{"id": fmt.Sprint(i + 1), "rack": fmt.Sprint("rack", i+1), "min_free_bytes": "64MiB"},
 			More: fmt.Sprintf("cluster:\n  listen: %q\n  peers:\n%s", address, &peers),
 		})

@@ -20,6 +20,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
+// streamTimeout is for the creation of a stream, which servers of a cluster take their time for.
+const streamTimeout = 30 * time.Second
+
 // maxPending is how many publishes of one stream may wait for their acknowledgement.
 const maxPending = 4096
 
@@ -100,7 +103,7 @@ func (l *load) publish(url, stream string, payload []byte, from, end time.Time) 
 		return nil, 0, err
 	}
 	defer nc.Close()
-	js, err := nc.JetStream(nats.PublishAsyncMaxPending(maxPending))
+	js, err := nc.JetStream(nats.PublishAsyncMaxPending(maxPending), nats.MaxWait(streamTimeout))
 	if err != nil {
 		return nil, 0, err
 	}
