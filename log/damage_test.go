@@ -340,3 +340,27 @@ func TestDeletedRecordsStayDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestAnEmptiedValueLogFileIsMissed: a file that damage has emptied looks like one that was collected, so the log opens; what was in it
+// is an error of its readers, and the rest is served.
+func TestAnEmptiedValueLogFileIsMissed(t *testing.T) {
+	dir := fillDir(t, 450, 200_000)
+	logs := files(t, dir, ".vlog")
+	sort.Strings(logs)
+	if len(logs) < 2 {
+		t.Fatalf("%d value-log files", len(logs))
+	}
+	if err := os.Truncate(logs[0], 0); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, dir, Options{Logger: slog.New(slog.DiscardHandler)})
+	defer s.Close()
+	p := mustPartition(t, s, 1)
+	replay(p)
+	if _, err := p.Read(0, 1, true, ReadUncommitted); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("the first record was in the file: %v", err)
+	}
+	if r, err := p.Read(p.Marks().End-1, 1, true, ReadUncommitted); err != nil || len(r.Batches) == 0 {
+		t.Errorf("the last record was not: %v", err)
+	}
+}

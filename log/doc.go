@@ -92,7 +92,8 @@
 // the last transaction of that log, or a log that was cut or overwritten with zeros up to its end.
 //
 // New files: Badger creates a memtable's and a value log's file before it gives them a size, and does not open a database with
-// an empty one. The newest of each kind, where it is empty, holds nothing and is removed before opening.
+// an empty one. Nor one whose file it had emptied, to remove it, when the process was killed. Both are removed before opening; a value that
+// was still named in such a file is an error of whoever reads it.
 //
 // Format and lock: the FORMAT file is written to the side, synced and renamed before the first database file exists, so a
 // directory without it is empty. The lock is the kernel's (flock) and ends with the process.

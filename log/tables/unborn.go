@@ -10,24 +10,24 @@ import (
 // RemoveUnborn removes files of a Badger database that are empty because a process was killed: right after it created one, and
 // right before it removed one, which Badger empties first. Badger refuses to open a database that has such a file. The newest
 // memtable's and value log's file may have been created only; the oldest memtable's may have been flushed to a table, as memtables
-// are flushed in order, each with a newer one behind it. Any other empty file was cut by something else, and stays for Badger
-// to report.
+// are flushed in order, each with a newer one behind it; any value log's file may have been collected. A memtable's file in between was cut
+// by something else, and stays for Badger to report. Where a value log's file was, each value that a key still names in it is an error of
+// whoever reads it, so nothing that was damaged goes without being said.
 func RemoveUnborn(dir string) error {
-	for kind, flushed := range map[string]bool{"*.mem": true, "*.vlog": false} {
-		files, err := filepath.Glob(filepath.Join(dir, kind)) // sorted, and numbers are padded with zeros
-		if err != nil {
+	memtables, err := filepath.Glob(filepath.Join(dir, "*.mem")) // sorted, and numbers are padded with zeros
+	if err != nil {
+		return err
+	}
+	candidates, err := filepath.Glob(filepath.Join(dir, "*.vlog"))
+	if err != nil {
+		return err
+	}
+	if n := len(memtables); n > 0 {
+		candidates = append(candidates, memtables[0], memtables[n-1])
+	}
+	for _, file := range candidates {
+		if err := removeEmpty(file); err != nil {
 			return err
-		}
-		if len(files) == 0 {
-			continue
-		}
-		if err := removeEmpty(files[len(files)-1]); err != nil {
-			return err
-		}
-		if flushed {
-			if err := removeEmpty(files[0]); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
