@@ -27,7 +27,8 @@ type faults struct {
 	logf    func(format string, args ...any)
 	found   func(format string, args ...any) // something is wrong with the cluster
 	refused atomic.Int64                     // cut logs that a node refused to start with
-	mayEnd  map[*nodes.Member]bool           // a full disk may end a node
+	mayEnd  map[*nodes.Member]bool           // a full disk may end a node: what it has mapped cannot be written, which is a fault
+	full    map[string]bool                  // directories of nodes whose disk was full once
 }
 
 // target is the node that an event is for.
@@ -107,7 +108,7 @@ func (f *faults) begin(ctx context.Context, kind Kind, m, other *nodes.Member, e
 	case LowDisk:
 		return undone(fill(m, nodes.MinFree/2))
 	case FullDisk:
-		f.mayEnd[m] = true
+		f.mayEnd[m], f.full[m.Dir] = true, true
 		return undone(fill(m, 0))
 	case Wipe:
 		return f.wipe(m)

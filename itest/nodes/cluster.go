@@ -132,7 +132,7 @@ func (c *Cluster) Add(m *Member, peers []*Member) error {
 	m.Proc, err = process.New(c.opts.Binary, m.Dir, process.Config{
 		Kafka: m.Kafka(), HTTP: fmt.Sprintf("%s:%d", m.Host.Address, httpPort), Command: m.Host.Command(), More: b.String(),
 		Connectors: c.opts.Connectors, Sinks: c.opts.Sinks,
-		Node: map[string]string{"id": fmt.Sprint(m.ID), "data_dir": m.Data(), "rack": string(rune('a' + (m.ID-1)%racks)), "min_free_bytes": fmt.Sprint(MinFree)},
+		Node: map[string]string{"id": fmt.Sprint(m.ID), "data_dir": m.Data(), "rack": string('a' + (m.ID-1)%racks), "min_free_bytes": fmt.Sprint(MinFree)},
 	})
 	if err != nil {
 		return err
