@@ -17,6 +17,7 @@ import (
 // Plan is how often what happens.
 type Plan struct {
 	Kills, Stops, Transfers int
+	Capture                 bool
 	Binary                  string
 	Logf                    func(format string, args ...any)
 }
@@ -38,6 +39,7 @@ const (
 type Result struct {
 	Kills, Stops, Transfers []time.Duration
 	Records                 int
+	Captured                string // what was captured meanwhile
 	Wrong                   error
 }
 
@@ -59,6 +61,9 @@ func (r *Result) String() string {
 		{"leadership to the preferred replica, longest gap", r.Transfers, plannedFloor}} {
 		fmt.Fprintf(&b, "  %s: %d times, p50 %d ms, p99 %d ms, longest %d ms (floor: p99 %d ms)\n", c.name, len(c.d), percentile(c.d, 50).Milliseconds(),
 			percentile(c.d, 99).Milliseconds(), percentile(c.d, 100).Milliseconds(), c.floor.Milliseconds())
+	}
+	if r.Captured != "" {
+		fmt.Fprintf(&b, "  captured meanwhile: %s\n", r.Captured)
 	}
 	return fmt.Sprintf("%d records, nothing lost: %v\n%s ", r.Records, r.Wrong == nil, b.String())
 }
@@ -88,13 +93,25 @@ func Run(ctx context.Context, plan Plan) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := nodes.New(ctx, nodes.Options{Binary: plan.Binary, Dir: dir, Nodes: members})
+	options := nodes.Options{Binary: plan.Binary, Dir: dir, Nodes: members}
+	var job *capture
+	if plan.Capture {
+		job = &capture{}
+		defer job.close()
+		if err := job.setUp(ctx, &options, plan); err != nil {
+			return nil, err
+		}
+	}
+	c, err := nodes.New(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("%w; evidence in %s", err, dir)
 	}
-	r := &run{Plan: plan, c: c, result: &Result{}}
+	r := &run{Plan: plan, c: c, job: job, result: &Result{}}
 	if err = r.run(ctx); err != nil || r.result.Wrong != nil {
 		plan.Logf("itest: failover: logs and data are in %s", dir)
+		for _, m := range c.Members() {
+			err = errors.Join(err, m.Proc.Kill())
+		}
 		return r.result, errors.Join(err, c.Keep(), c.Close())
 	}
 	return r.result, errors.Join(c.Close(), os.RemoveAll(dir))
@@ -104,6 +121,7 @@ type run struct {
 	Plan
 	c      *nodes.Cluster
 	p      *producer
+	job    *capture // nil: none
 	result *Result
 }
 
@@ -120,6 +138,11 @@ func (r *run) run(ctx context.Context) error {
 	defer stop()
 	done := make(chan struct{})
 	go func() { r.p.run(sending); close(done) }()
+	if r.job != nil {
+		if err := r.job.start(ctx, r.c); err != nil {
+			return err
+		}
+	}
 	err = errors.Join(r.kills(ctx), r.stops(ctx), r.transfers(ctx))
 	stop()
 	<-done
@@ -128,6 +151,12 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.result.Records = len(r.p.sent)
 	r.result.Wrong = r.p.check(ctx, r.c)
+	if r.job != nil {
+		var wrong error
+		if r.result.Captured, wrong = r.job.judge(ctx, r.c); wrong != nil {
+			r.result.Wrong = errors.Join(r.result.Wrong, wrong)
+		}
+	}
 	return nil
 }
 

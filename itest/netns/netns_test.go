@@ -106,9 +106,14 @@ func start(t *testing.T, hosts int) *Network {
 // reach tells how long a question from one host to another takes; negative: no answer.
 func reach(t *testing.T, from, to *Host) int {
 	t.Helper()
+	return reachAddress(t, from, fmt.Sprintf("%s:%d", to.Address, testPort))
+}
+
+func reachAddress(t *testing.T, from *Host, address string) int {
+	t.Helper()
 	args := append(from.Command(), os.Args[0])
 	cmd := exec.CommandContext(context.Background(), args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("NETNS_TEST_ASK=%s:%d", to.Address, testPort))
+	cmd.Env = append(os.Environ(), "NETNS_TEST_ASK="+address)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -184,6 +189,34 @@ func TestHostsAndTheirFaults(t *testing.T) {
 		}
 	}
 	heal()
+}
+
+func TestHostsReachAForwardedAddress(t *testing.T) {
+	n := start(t, 1)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			line, _ := bufio.NewReader(c).ReadString('\n')
+			fmt.Fprint(c, line)
+			c.Close()
+		}
+	}()
+	address, stop, err := n.Forward(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if reachAddress(t, n.Hosts[0], address) < 0 {
+		t.Error("no answer")
+	}
 }
 
 // What open connections carry is slowed down too: they are closed.

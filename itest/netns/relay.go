@@ -29,6 +29,15 @@ type relay struct {
 	work   sync.WaitGroup
 }
 
+// Forward lets hosts reach an address of this machine's loopback under the address that it returns.
+func (n *Network) Forward(target string) (address string, stop func(), err error) {
+	r, err := startRelay(n.Outer+":0", target, 0, 0)
+	if err != nil {
+		return "", nil, err
+	}
+	return r.address(), r.close, nil
+}
+
 func startRelay(listen, target string, d, jitter time.Duration) (*relay, error) {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {

@@ -78,17 +78,21 @@ type Cluster struct {
 // Options are what differs between clusters.
 type Options struct {
 	Binary, Dir string
-	Nodes       int // that found the cluster
-	Spare       int // hosts for nodes that join later
+	Nodes       int            // that found the cluster
+	Spare       int            // hosts for nodes that join later
+	Network     *netns.Network // with as many hosts; nil: one is made. The cluster closes it
 	Connectors  []process.Connector
 	Sinks       []process.Sink
 }
 
 // New starts nodes that found a cluster.
 func New(ctx context.Context, o Options) (*Cluster, error) {
-	network, err := netns.New(o.Nodes + o.Spare)
-	if err != nil {
-		return nil, err
+	network := o.Network
+	if network == nil {
+		var err error
+		if network, err = netns.New(o.Nodes + o.Spare); err != nil {
+			return nil, err
+		}
 	}
 	c := &Cluster{opts: o, net: network, nextID: 1,
 		spare: slices.Clone(network.Hosts), dialer: net.Dialer{Timeout: load.DialTimeout}}
