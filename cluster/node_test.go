@@ -342,6 +342,27 @@ func TestOrphansOfACrashAreDropped(t *testing.T) {
 	}
 }
 
+// A node may start with an older catalogue than the one by which it has dropped a replica.
+func TestADroppedReplicaThatTheCatalogueStillPlacesHere(t *testing.T) {
+	dir := t.TempDir()
+	n := startNode(t, dir)
+	topic := n.topic(t, "t", 1)
+	n.topic(t, "other", 1)
+	_ = n.Stop(context.Background())
+	n.store.Drop(topic.Partitions[0].Group)
+	// The intent is durable with the next commit.
+	hs := log.HardState{Term: 1}
+	if err := n.store.Commit([]log.Mutation{{Group: 1 << 40, HardState: &hs}}); err != nil {
+		t.Fatal(err)
+	}
+	_ = n.store.Close()
+	n = startNode(t, dir)
+	defer n.close(t)
+	if a := appendNow(n.replica(t, "other", 0), batchOf("v")); a.Err != nil {
+		t.Error(a.Err)
+	}
+}
+
 func TestRetentionRuns(t *testing.T) {
 	n := startNode(t, t.TempDir(), func(o *Options) { o.RetentionInterval = 5 * time.Millisecond })
 	defer n.close(t)

@@ -93,6 +93,10 @@ func (n *Node) openTopic(t *Topic) (opened []*group, first error) {
 			continue
 		}
 		r, err := n.openReplica(t, int32(i), m) //nolint:gosec // bounded by maxPartitions
+		if errors.Is(err, log.ErrDropped) {
+			// Dropped by a later catalogue. A node that starts knows it only as far as its own disk says that it is committed.
+			continue
+		}
 		if err != nil {
 			n.mu.Lock()
 			n.broken[logID(p.Group, m.Gen)] = err

@@ -2,6 +2,7 @@ package log
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -117,6 +118,7 @@ var (
 	ErrDiskFull             = errors.New("data directory is below its free space watermark")
 	ErrNotLeader            = errors.New("not the leader of this partition")
 	ErrClosed               = errors.New("closed")
+	ErrDropped              = fmt.Errorf("%w: the group was dropped", ErrClosed) // its id is never used again
 	ErrLocked               = errors.New("data directory is in use")
 	ErrFormat               = errors.New("data directory has another format")
 	ErrDamaged              = errors.New("data directory is damaged")

@@ -41,7 +41,7 @@ func (s *Store) Commit(ms []Mutation) error {
 	c := s.newCommit()
 	defer c.discard()
 	for i := range ms {
-		if err := c.add(&ms[i]); err != nil && !errors.Is(err, errDropped) {
+		if err := c.add(&ms[i]); err != nil && !errors.Is(err, ErrDropped) {
 			return fmt.Errorf("commit to group %d: %w", ms[i].Group, err)
 		}
 	}

@@ -217,7 +217,7 @@ func (s *Store) putRun(p *Partition, puts []runPut, size int64) error {
 		return err
 	}
 	if s.dropped(p.id) {
-		return errDropped
+		return ErrDropped
 	}
 	c := s.newCommit()
 	defer c.discard()

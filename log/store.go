@@ -216,7 +216,7 @@ func (s *Store) Partition(id GroupID) (*Partition, error) {
 func (s *Store) partitionLocked(id GroupID) (*Partition, error) {
 	if s.drops[id] != nil {
 		s.mu.Unlock()
-		return nil, fmt.Errorf("open group %d: %w", id, errDropped)
+		return nil, fmt.Errorf("open group %d: %w", id, ErrDropped)
 	}
 	x := s.partitions[id]
 	if x == nil {
@@ -235,9 +235,6 @@ func (s *Store) partitionLocked(id GroupID) (*Partition, error) {
 	})
 	return x.p, x.err
 }
-
-// errDropped says that a group is being deleted.
-var errDropped = fmt.Errorf("%w: the group was dropped", ErrClosed)
 
 // Groups lists the groups that have data.
 func (s *Store) Groups() []GroupID {
