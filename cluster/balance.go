@@ -183,7 +183,33 @@ func (s *catalogState) nextMove(alive func(int32) bool) (move, bool) {
 			}
 		}
 	}
-	return move{}, false
+	return s.nextLeader(open, l)
+}
+
+// nextLeader gives a partition of the node that is to lead the most to another of its replicas, one that is to lead two fewer or more. Nothing is copied.
+func (s *catalogState) nextLeader(open []int32, l load) (move, bool) {
+	var best move
+	most := 1
+	for _, name := range s.names() {
+		t := s.topics[name]
+		for i := range t.Partitions {
+			p := &t.Partitions[i]
+			if p.Target != nil {
+				continue
+			}
+			nodes := p.Nodes()
+			for at, to := range nodes[1:] {
+				if !slices.Contains(open, to) || l.leaders[nodes[0]]-l.leaders[to] <= most {
+					continue
+				}
+				most = l.leaders[nodes[0]] - l.leaders[to]
+				next := slices.Clone(nodes)
+				next[0], next[at+1] = to, nodes[0]
+				best = move{name, int32(i), next} //nolint:gosec // bounded by maxPartitions
+			}
+		}
+	}
+	return best, best.topic != ""
 }
 
 // crowded counts the replicas that share a rack with another one.

@@ -12,6 +12,9 @@ type call struct {
 	Append *appendRequest `json:"append,omitempty"`
 	Status *statusRequest `json:"status,omitempty"`
 	Join   *registration  `json:"join,omitempty"`
+	// CanJoin asks what Join would be told, and changes nothing.
+	CanJoin *registration  `json:"canJoin,omitempty"`
+	Report  *reportRequest `json:"report,omitempty"`
 }
 
 type statusRequest struct{}
@@ -29,13 +32,18 @@ func (n *Node) answer(ctx context.Context, from peer.Identity, request []byte) [
 	switch {
 	case c.Status != nil:
 		return mustJSON(n.status())
-	case c.Append != nil, c.Join != nil:
+	case c.Append != nil, c.Join != nil, c.CanJoin != nil, c.Report != nil:
 		ctl := n.controllerOf()
 		if ctl == nil {
 			return mustJSON(appendAnswer{Error: "this node is starting"})
 		}
-		if c.Join != nil {
+		switch {
+		case c.Join != nil:
 			return mustJSON(n.admit(ctx, c.Join))
+		case c.CanJoin != nil:
+			return mustJSON(n.canAdmit(c.CanJoin))
+		case c.Report != nil:
+			return mustJSON(report{n.Lags(true)})
 		}
 		return mustJSON(ctl.serve(ctx, c.Append))
 	}

@@ -84,6 +84,9 @@ type group struct {
 	settled int         // pending[:settled] are decided, and wait for more replicas
 	reads   reads
 
+	stood    bool   // is a candidate, or won
+	followed uint64 // the last leader, by its Raft id
+
 	// reused between turns
 	entries []*raftpb.Entry
 	scratch []log.Entry
@@ -243,6 +246,7 @@ func (g *group) process(out *output) {
 
 func (g *group) observe(ss *raft.SoftState) {
 	g.isLeader = ss.RaftState == raft.StateLeader
+	g.count(ss)
 	g.serving = false
 	g.reached, g.changing = false, 0
 	g.reads.fail(log.ErrNotLeader)
@@ -258,6 +262,20 @@ func (g *group) observe(ss *raft.SoftState) {
 		g.lead.Store(&leadership{node: memberOf(ss.Lead).Node, epoch: int32(g.term)})
 	}
 	g.publish()
+}
+
+// count keeps the figures of elections. A group of one voter goes from follower to leader in one step.
+func (g *group) count(ss *raft.SoftState) {
+	c := &g.worker.s.counters
+	stands := ss.RaftState == raft.StateCandidate || g.isLeader
+	if stands && !g.stood {
+		c.elections.Add(1)
+	}
+	g.stood = stands
+	if ss.Lead != raft.None && ss.Lead != g.followed {
+		c.leaderChanges.Add(1)
+		g.followed = ss.Lead
+	}
 }
 
 func (g *group) send(m *raftpb.Message, out *output) {

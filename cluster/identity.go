@@ -47,24 +47,31 @@ func openIdentity(dir string, node int32) (*identity, error) {
 		return &identity{boot: newID(), fresh: true, file: identityFile{Node: node, Disk: "memory"}}, nil
 	}
 	id := &identity{path: filepath.Join(dir, identityName), boot: newID()}
-	b, err := os.ReadFile(id.path)
+	var err error
+	id.file, err = readIdentity(id.path, node)
 	if errors.Is(err, os.ErrNotExist) {
 		id.file, id.fresh = identityFile{Node: node, Disk: newID()}, true
 		return id, id.write()
 	}
+	return id, err
+}
+
+// readIdentity reads the file of a directory that is to be a node's; os.ErrNotExist: there is none.
+func readIdentity(path string, node int32) (f identityFile, err error) {
+	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the node's identity: %w", err)
+		return f, fmt.Errorf("read the node's identity: %w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&id.file); err != nil || id.file.Disk == "" {
-		return nil, fmt.Errorf("%s is not readable: %w; restore it from a backup, or empty the directory and let the node join again", id.path, errors.Join(err, ErrIdentity))
+	if err := d.Decode(&f); err != nil || f.Disk == "" {
+		return f, fmt.Errorf("%s is not readable: %w; restore it from a backup, or empty the directory and let the node join again", path, errors.Join(err, ErrIdentity))
 	}
-	if id.file.Node != node {
-		return nil, fmt.Errorf("data directory %s belongs to node %d and the configuration says node %d; correct node.id or node.data_dir: %w",
-			dir, id.file.Node, node, ErrIdentity)
+	if f.Node != node {
+		return f, fmt.Errorf("data directory %s belongs to node %d and the configuration says node %d; correct node.id or node.data_dir: %w",
+			filepath.Dir(path), f.Node, node, ErrIdentity)
 	}
-	return id, nil
+	return f, nil
 }
 
 // change writes another identity.

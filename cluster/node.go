@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rowtrail/rowtrail/cluster/peer"
 	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 	"github.com/rowtrail/rowtrail/log"
 )
@@ -330,13 +331,24 @@ func pauseFor(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// admit registers a node that joins, and tells it the generation of its replica of the controller's log.
-func (n *Node) admit(ctx context.Context, r *registration) joinAnswer {
-	cat := n.Catalog()
-	for _, have := range cat.Nodes {
+// canAdmit says why a node would not be let in; an empty Error: it would.
+func (n *Node) canAdmit(r *registration) joinAnswer {
+	for _, have := range n.Catalog().Nodes {
 		if have.ID == r.ID && have.Disk != r.Node.Disk && (r.ID == n.opts.NodeID || n.leaders.alive(r.ID, time.Now())) {
 			return joinAnswer{Error: fmt.Sprintf("node %d is alive in this cluster with another data directory; give this node an id of its own (node.id)", r.ID)}
 		}
+	}
+	err := n.check(func(s *catalogState) ([]change, error) { return s.register(*r) })
+	if err != nil {
+		return joinAnswer{Error: err.Error()}
+	}
+	return joinAnswer{}
+}
+
+// admit registers a node that joins, and tells it the generation of its replica of the controller's log.
+func (n *Node) admit(ctx context.Context, r *registration) joinAnswer {
+	if a := n.canAdmit(r); a.Error != "" {
+		return a
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*askFor)
 	defer cancel()
@@ -428,16 +440,41 @@ type Metrics struct {
 	Syncs      int64 // Written / Syncs is how many entries share a sync
 	QueueBytes int64 // appends not yet durable
 	InFlight   int64 // appends not yet answered
+
+	Elections     int64 // that replicas of this node stood in
+	LeaderChanges int64 // other leaders than before that replicas of this node followed, or became
+	InSyncShrinks int64 // times that replicas fell out of sync with a partition that this node leads
+	InSyncExpands int64 // and came back
+
+	Peers     peer.Stats
+	Transfers TransferStats
+	// Connected are the nodes that heartbeats can be sent to now.
+	Connected map[int32]bool
+}
+
+// TransferStats are the figures of raftSnapshots.
+type TransferStats struct {
+	Sending       int64 // now
+	SentBytes     int64
+	ReceivedBytes int64
+	Failed        int64 // transfers that broke; they are tried again
 }
 
 // Metrics returns the figures of this moment.
 func (n *Node) Metrics() Metrics {
 	c := &n.sched.counters
-	return Metrics{
+	m := Metrics{
 		Groups: c.groups.Load(), Proposals: c.proposals.Load(), Commits: c.commits.Load(),
 		Written: c.written.Load(), Syncs: c.syncs.Load(),
 		QueueBytes: n.sched.queueBytes(), InFlight: n.sched.inflight.Load(),
+		Elections: c.elections.Load(), LeaderChanges: c.leaderChanges.Load(), InSyncShrinks: c.shrinks.Load(), InSyncExpands: c.expands.Load(),
 	}
+	if n.net != nil {
+		t := n.net.transfers
+		m.Peers, m.Connected = n.net.net.Stats(), n.net.net.Connected()
+		m.Transfers = TransferStats{Sending: t.active.Load(), SentBytes: t.sent.Load(), ReceivedBytes: t.received.Load(), Failed: t.failed.Load()}
+	}
+	return m
 }
 
 func randomID() (id [16]byte) {

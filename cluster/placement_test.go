@@ -199,6 +199,16 @@ func TestBalance(t *testing.T) {
 		if spread(l.replicas, open) > 1 && !rackBound(s) {
 			t.Fatalf("replicas %v on %v", l.replicas, open)
 		}
+		for name, topic := range s.topics {
+			for i := range topic.Partitions {
+				nodes := topic.Partitions[i].Nodes()
+				for _, other := range nodes[1:] {
+					if slices.Contains(open, other) && l.leaders[nodes[0]]-l.leaders[other] > 1 {
+						t.Fatalf("%s-%d on %v should be led by node %d: leaders %v", name, i, nodes, other, l.leaders)
+					}
+				}
+			}
+		}
 	})
 }
 

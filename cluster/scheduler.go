@@ -22,6 +22,11 @@ type counters struct {
 	commits   atomic.Int64 // entries applied
 	written   atomic.Int64 // entries made durable
 	syncs     atomic.Int64
+
+	elections     atomic.Int64 // that replicas of this node stood in
+	leaderChanges atomic.Int64 // other leaders than before that replicas of this node followed, or became
+	shrinks       atomic.Int64 // times that replicas fell out of sync, of the groups that this node leads
+	expands       atomic.Int64 // and came back
 }
 
 type schedulerConfig struct {

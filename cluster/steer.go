@@ -19,8 +19,9 @@ type GroupStatus struct {
 	Leader, Epoch int32 // -1: unknown
 	Self          bool  // this node serves as the leader
 	Members       []GroupMember
-	Joint         bool // between two configurations
-	Reached       bool // the members are what they should be
+	Joint         bool   // between two configurations
+	Reached       bool   // the members are what they should be
+	Last          uint64 // index of the last entry of this node's log
 }
 
 // GroupMember is one member.
@@ -180,7 +181,7 @@ func (g *group) setConfiguration(cs *raftpb.ConfState) {
 // publish shows readers what this node knows of the group, and tells the node where it leads.
 func (g *group) publish() {
 	l := g.lead.Load()
-	s := &GroupStatus{Leader: l.node, Epoch: l.epoch, Self: l.self, Joint: isJoint(g.conf), Reached: g.reached}
+	s := &GroupStatus{Leader: l.node, Epoch: l.epoch, Self: l.self, Joint: isJoint(g.conf), Reached: g.reached, Last: g.appended}
 	var inSync []int32
 	if g.isLeader {
 		inSync = g.sync.inSync(g.conf, g.self)
@@ -196,11 +197,24 @@ func (g *group) publish() {
 	g.inSync = len(inSync)
 	g.status.Store(s)
 	if changed := l.self && !slices.Equal(inSync, g.told.inSync) || l.self != g.told.self || l.node != g.told.leader || l.epoch != g.told.epoch; changed {
+		if c := &g.worker.s.counters; l.self && g.told.self && l.epoch == g.told.epoch {
+			if missing(slices.DeleteFunc(slices.Clone(g.told.inSync), func(n int32) bool { return !votes(g.conf, n) }), inSync) {
+				c.shrinks.Add(1)
+			}
+			if missing(inSync, g.told.inSync) {
+				c.expands.Add(1)
+			}
+		}
 		g.told = told{leader: l.node, epoch: l.epoch, self: l.self, inSync: inSync}
 		if g.notify != nil {
 			g.notify(g, Leadership{Leader: l.node, Epoch: l.epoch, Self: l.self, InSync: inSync})
 		}
 	}
+}
+
+// votes reports that a node has a voter.
+func votes(cs *raftpb.ConfState, node int32) bool {
+	return slices.ContainsFunc(cs.GetVoters(), func(id uint64) bool { return memberOf(id).Node == node })
 }
 
 // Leadership is what the cluster is told of a group.

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -29,6 +30,17 @@ func (n *Network) CallAddress(ctx context.Context, address string, request []byt
 	if err != nil {
 		return nil, id, err
 	}
+	b, err := exchange(ctx, c, request)
+	return b, id, err
+}
+
+// Ask is CallAddress for a process that is no node of the network and serves nothing.
+func Ask(ctx context.Context, self Identity, address string, secure func() *tls.Config, request []byte) ([]byte, Identity, error) {
+	c, id, stop, err := open(ctx, ctx, address, secure, Hello{Version: Version, Kind: Call, Identity: self})
+	if err != nil {
+		return nil, id, err
+	}
+	defer stop()
 	b, err := exchange(ctx, c, request)
 	return b, id, err
 }

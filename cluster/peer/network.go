@@ -124,33 +124,40 @@ func (n *Network) Open(ctx context.Context, node int32, kind Kind) (net.Conn, er
 
 // OpenAddress is Open for whoever listens at an address.
 func (n *Network) OpenAddress(ctx context.Context, address string, kind Kind) (net.Conn, Identity, error) {
+	c, id, stop, err := open(ctx, n.ctx, address, n.opts.ClientTLS, n.hello(kind))
+	if err != nil {
+		return nil, id, err
+	}
+	return &stoppable{c, stop}, id, nil
+}
+
+// open connects and says hello; the connection ends with life.
+func open(ctx, life context.Context, address string, secure func() *tls.Config, h Hello) (c net.Conn, id Identity, stop func() bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	d := &net.Dialer{}
-	c, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, Identity{}, err
+	if c, err = d.DialContext(ctx, "tcp", address); err != nil {
+		return nil, id, nil, err
 	}
-	if n.opts.ClientTLS != nil {
-		cfg := n.opts.ClientTLS().Clone()
+	if secure != nil {
+		cfg := secure().Clone()
 		if cfg.ServerName == "" {
 			cfg.ServerName, _, _ = net.SplitHostPort(address)
 		}
 		t := tls.Client(c, cfg)
 		if err := t.HandshakeContext(ctx); err != nil {
 			_ = c.Close()
-			return nil, Identity{}, fmt.Errorf("TLS with %s: %w", address, err)
+			return nil, id, nil, fmt.Errorf("TLS with %s: %w", address, err)
 		}
 		c = t
 	}
-	stop := context.AfterFunc(n.ctx, func() { _ = c.Close() })
-	id, err := greet(c, n.hello(kind))
-	if err != nil {
+	stop = context.AfterFunc(life, func() { _ = c.Close() })
+	if id, err = greet(c, h); err != nil {
 		stop()
 		_ = c.Close()
-		return nil, id, fmt.Errorf("%s: %w", address, err)
+		return nil, id, nil, fmt.Errorf("%s: %w", address, err)
 	}
-	return &stoppable{c, stop}, id, nil
+	return c, id, stop, nil
 }
 
 // stoppable is a connection that the network's end closes, too.
@@ -282,6 +289,7 @@ type Stats struct {
 	SentBytes, ReceivedBytes int64
 	DroppedFrames            int64
 	QueueBytes               int64
+	Accepted, Dialed         int // connections that are open
 }
 
 // Stats returns the figures of this moment.
@@ -289,8 +297,25 @@ func (n *Network) Stats() Stats {
 	s := Stats{SentBytes: n.sent.Load(), ReceivedBytes: n.received.Load(), DroppedFrames: n.dropped.Load()}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	s.Accepted = len(n.conns)
 	for _, x := range n.senders {
 		s.QueueBytes += int64(x.out.size())
+		if x.connected.Load() {
+			s.Dialed++
+		}
 	}
 	return s
+}
+
+// Connected are the nodes that messages were sent to, and whether heartbeats can be sent now.
+func (n *Network) Connected() map[int32]bool {
+	out := map[int32]bool{}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for k, x := range n.senders {
+		if k.kind == Control {
+			out[k.node] = x.connected.Load()
+		}
+	}
+	return out
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -15,8 +16,9 @@ import (
 type sender struct {
 	n *Network
 	senderKey
-	out  *outbox
-	boot string // of the process that answered last
+	out *outbox
+
+	connected atomic.Bool
 }
 
 func (s *sender) run() {
@@ -39,7 +41,9 @@ func (s *sender) run() {
 			continue
 		}
 		backoff = minBackoff
+		s.connected.Store(true)
 		s.write(c)
+		s.connected.Store(false)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker"
@@ -43,6 +44,21 @@ type Views interface {
 	Lag(topic string) int64
 }
 
+// Cluster is what the endpoints show and change of the node's cluster.
+type Cluster interface {
+	Overview(ctx context.Context) cluster.Overview
+	Lags(moving bool) []cluster.ReplicaLag
+	Metrics() cluster.Metrics
+	Operations
+}
+
+// Operations change the cluster; any node takes them.
+type Operations interface {
+	Drain(ctx context.Context, node int32, on bool) error
+	RemoveNode(ctx context.Context, node int32) error
+	Reassign(ctx context.Context, topic string, partition int32, nodes []int32) error
+}
+
 // Options of a Server.
 type Options struct {
 	Node    Node
@@ -50,6 +66,7 @@ type Options struct {
 	Storage func() log.StoreStats
 	Groups  func() []broker.GroupLag
 	Kafka   func() broker.Stats
+	Cluster Cluster
 	// Elsewhere names the brokers of the cluster that holds the log instead of this node; the four before are then not set.
 	Elsewhere string
 	// Restart starts a connector or sink (role) anew, and tells which node runs it.
@@ -133,6 +150,10 @@ func (s *Server) routes(registry *prometheus.Registry) []route {
 		{"GET /metrics", metrics.ServeHTTP},
 		{"GET /v1/topics", s.ofLog(s.topics)},
 		{"GET /v1/topics/{topic}", s.ofLog(s.topic)},
+		{"GET /v1/cluster", s.ofLog(s.cluster)},
+		{"POST /v1/cluster/drain", s.ofLog(change(s.drain))},
+		{"POST /v1/cluster/remove", s.ofLog(change(s.remove))},
+		{"POST /v1/cluster/reassign", s.ofLog(change(s.reassign))},
 		{"GET /v1/connectors", s.connectors},
 		{"GET /v1/connectors/{name}", s.connector},
 		{"POST /v1/connectors/{name}/restart", s.restartConnector},

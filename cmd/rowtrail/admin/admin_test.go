@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/cluster/peer"
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker"
@@ -128,8 +131,96 @@ func sampleRows() []snapshot.Row {
 	}
 }
 
+// fakeCluster is a cluster of two nodes, one of which is away.
+type fakeCluster struct{}
+
+func (fakeCluster) Overview(context.Context) cluster.Overview {
+	o := cluster.Overview{Cluster: "c", Node: 1, Partitions: 4, NotPreferred: 1, Nodes: []cluster.NodeOverview{
+		{ID: 1, Alive: true, Replicas: 4, Leaders: 3}, {ID: 2, Draining: true, Replicas: 3},
+	}, Offline: []cluster.PartitionOverview{}, UnderReplicated: make([]cluster.PartitionOverview, 3), Moves: make([]cluster.MoveOverview, 2)}
+	o.Controller.Leader = 1
+	return o
+}
+
+func (fakeCluster) Lags(bool) []cluster.ReplicaLag {
+	return []cluster.ReplicaLag{{Topic: "shop.orders", Node: 2, Entries: 7}, {Topic: "__consumer_offsets", Internal: true, Node: 2}}
+}
+
+func (fakeCluster) Metrics() cluster.Metrics {
+	return cluster.Metrics{Elections: 5, LeaderChanges: 6, InSyncShrinks: 7, InSyncExpands: 8, Connected: map[int32]bool{2: true},
+		Transfers: cluster.TransferStats{Sending: 1, SentBytes: 2, ReceivedBytes: 3, Failed: 4}, Peers: peer.Stats{QueueBytes: 9, DroppedFrames: 10, Accepted: 3, Dialed: 2}}
+}
+
+func (fakeCluster) Drain(_ context.Context, node int32, _ bool) error {
+	if node != 1 {
+		return fmt.Errorf("drain node %d: %w", node, cluster.ErrUnknownNode)
+	}
+	return nil
+}
+
+func (fakeCluster) RemoveNode(_ context.Context, node int32) error {
+	return fmt.Errorf("remove node %d: drain it first: %w", node, cluster.ErrInvalidNode)
+}
+
+func (fakeCluster) Reassign(context.Context, string, int32, []int32) error {
+	return fmt.Errorf("%w: no leader", cluster.ErrNotController)
+}
+
+func TestClusterChanges(t *testing.T) {
+	base := serve(t, Options{})
+	for _, c := range []struct {
+		path, kind, body string
+		status           int
+		want             string
+	}{
+		{"drain", "application/json", `{"node":1,"on":true}`, 200, "{}\n"},
+		{"drain", "application/json; charset=utf-8", `{"node":9,"on":true}`, 404, `{"error":"drain node 9: no such node"}` + "\n"},
+		{"remove", "application/json", `{"node":1}`, 409, `{"error":"remove node 1: drain it first: not possible for this node"}` + "\n"},
+		{"reassign", "application/json", `{"topic":"t"}`, 503, `{"error":"not the controller: no leader"}` + "\n"},
+		{"drain", "text/plain", `{"node":1,"on":true}`, 415, `{"error":"send JSON, with the header Content-Type: application/json"}` + "\n"},
+		{"drain", "application/json", `{"nodes":1}`, 400, `{"error":"the request's body is not what this endpoint takes: json: unknown field \"nodes\""}` + "\n"},
+	} {
+		resp, err := http.Post(base+"/v1/cluster/"+c.path, c.kind, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != c.status || string(body) != c.want {
+			t.Errorf("%s %s: %d %s %v", c.path, c.body, resp.StatusCode, body, err)
+		}
+	}
+	if status, body := get(t, base+"/v1/cluster"); status != 200 || !strings.Contains(body, `"notPreferred":1`) {
+		t.Errorf("%d %s", status, body)
+	}
+	for remote, want := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "10.0.0.1:1": false, "": false} {
+		if fromHere(&http.Request{RemoteAddr: remote}) != want {
+			t.Errorf("%q", remote)
+		}
+	}
+}
+
+// TestBegin: a node that waits for its peers is alive, not ready, and says why.
+func TestBegin(t *testing.T) {
+	s := Begin("v1", func() []string { return []string{"waits for node 2"} }, slog.New(slog.DiscardHandler))
+	for path, want := range map[string]string{
+		"/healthz":   `200 {"status":"ok","version":"v1"}`,
+		"/readyz":    `503 {"ready":false,"reasons":["waits for node 2"],"degraded":[]}`,
+		"/v1/topics": `503 {"error":"the node is not ready: waits for node 2"}`,
+	} {
+		w := httptest.NewRecorder()
+		s.http.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if got := fmt.Sprintf("%d %s", w.Code, strings.TrimSpace(w.Body.String())); got != want {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
 func serve(t *testing.T, opts Options) string {
 	t.Helper()
+	if opts.Cluster == nil {
+		opts.Cluster = fakeCluster{}
+	}
 	if opts.Node == nil {
 		opts.Node = fakeNode{}
 	}
@@ -304,7 +395,9 @@ func TestMetrics(t *testing.T) {
 		`rowtrail_group_lag_seconds{group="g",partition="0",topic="shop.orders"} 1.5`, `rowtrail_group_members{group="g",state="Stable"} 2`,
 		`rowtrail_partition_high_watermark{partition="0",topic="shop.orders"} 10`, `rowtrail_view_lag_records{topic="shop.orders"} 2`,
 		`rowtrail_partition_dirty_ratio{partition="0",topic="shop.orders"} 0.25`, `rowtrail_partition_compaction_stopped{partition="0",topic="shop.orders"} 0`,
-		`rowtrail_partition_last_compaction_seconds{partition="0",topic="shop.orders"} 1.7000000005e+09`, `rowtrail_log_syncs_total 3`, `rowtrail_connections 4`, `rowtrail_ready 1`, `rowtrail_topics{internal="true"} 1`, "go_goroutines ", "process_resident_memory_bytes ",
+		`rowtrail_partition_last_compaction_seconds{partition="0",topic="shop.orders"} 1.7000000005e+09`, `rowtrail_log_syncs_total 3`, `rowtrail_cluster_nodes{state="dead"} 1`, `rowtrail_cluster_nodes{state="draining"} 1`, `rowtrail_cluster_is_controller 1`,
+		`rowtrail_cluster_under_replicated_partitions 3`, `rowtrail_replica_count{role="follower"} 1`, `rowtrail_replica_lag_entries{node="2",partition="0",topic="shop.orders"} 7`,
+		`rowtrail_raft_elections_total 5`, `rowtrail_insync_shrinks_total 7`, `rowtrail_raftsnapshot_failures_total 4`, `rowtrail_peer_dropped_frames_total 10`, `rowtrail_connections 4`, `rowtrail_ready 1`, `rowtrail_topics{internal="true"} 1`, "go_goroutines ", "process_resident_memory_bytes ",
 	} {
 		if !strings.Contains(body, want+"\n") && !strings.Contains(body, "\n"+want) {
 			t.Errorf("/metrics lacks %s", want)

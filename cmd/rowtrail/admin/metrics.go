@@ -86,6 +86,31 @@ func Metrics() []Metric {
 		{"rowtrail_partition_compaction_stopped", gauge, partition, "1 when compaction failed and the partition is put aside; the node's log names the place."},
 		{"rowtrail_view_lag_records", gauge, []string{"topic"}, "Records that the topic's state and history view has not folded yet."},
 
+		{"rowtrail_cluster_nodes", gauge, []string{"state"}, "Nodes of the cluster by state, as this node sees them: alive, dead or draining (which are one of the others, too)."},
+		{"rowtrail_cluster_controller", gauge, nil, "Node that leads the controller's log; -1 when none is known."},
+		{"rowtrail_cluster_is_controller", gauge, nil, "1 on the node that leads the controller's log: sum it over the nodes, which should be 1."},
+		{"rowtrail_cluster_partitions", gauge, nil, "Partitions of all topics, internal ones too; as this node sees them, as are the next four."},
+		{"rowtrail_cluster_under_replicated_partitions", gauge, nil, "Partitions with a leader that have a replica out of sync."},
+		{"rowtrail_cluster_offline_partitions", gauge, nil, "Partitions without a leader that is alive."},
+		{"rowtrail_cluster_not_preferred_leaders", gauge, nil, "Partitions that another replica than the first one leads."},
+		{"rowtrail_cluster_moves", gauge, nil, "Partitions whose replicas are moving."},
+		{"rowtrail_replica_count", gauge, []string{"role"}, "This node's replicas, by what they are: leader or follower."},
+		{"rowtrail_replica_lag_entries", gauge, []string{"topic", "partition", "node"}, "Entries of the Raft log that a follower has not got on its disk yet; of the partitions that this node leads."},
+		{"rowtrail_raft_elections_total", counter, nil, "Elections that replicas of this node stood in."},
+		{"rowtrail_raft_leader_changes_total", counter, nil, "Other leaders than before that replicas of this node followed, or became."},
+		{"rowtrail_insync_shrinks_total", counter, nil, "Times that a replica fell out of sync with a partition that this node leads."},
+		{"rowtrail_insync_expands_total", counter, nil, "Times that a replica came into sync with a partition that this node leads."},
+		{"rowtrail_raftsnapshots_sending", gauge, nil, "RaftSnapshots that are being sent to replicas that begin anew or were away too long."},
+		{"rowtrail_raftsnapshot_sent_bytes_total", counter, nil, "Bytes of raftSnapshots sent; cluster.transfer_rate bounds them."},
+		{"rowtrail_raftsnapshot_received_bytes_total", counter, nil, "Bytes of raftSnapshots received."},
+		{"rowtrail_raftsnapshot_failures_total", counter, nil, "Transfers of raftSnapshots that broke; they go on where they stopped."},
+		{"rowtrail_peer_connected", gauge, []string{"node"}, "1 while heartbeats can be sent to the node."},
+		{"rowtrail_peer_connections", gauge, []string{"side"}, "Connections between nodes that are open: accepted, or dialed for heartbeats and appends."},
+		{"rowtrail_peer_sent_bytes_total", counter, nil, "Bytes of Raft's messages sent to other nodes."},
+		{"rowtrail_peer_received_bytes_total", counter, nil, "Bytes of Raft's messages received from other nodes."},
+		{"rowtrail_peer_queue_bytes", gauge, nil, "Bytes of Raft's messages that wait to be sent."},
+		{"rowtrail_peer_dropped_frames_total", counter, nil, "Frames of Raft's messages that were dropped, as their node could not be reached or did not keep up; Raft repeats them."},
+
 		{"rowtrail_log_syncs_total", counter, nil, "Syncs of the log to disk."},
 		{"rowtrail_log_mutations_total", counter, nil, "Turns of partitions made durable; divided by syncs: how many share one."},
 		{"rowtrail_log_committed_bytes_total", counter, nil, "Bytes made durable."},
@@ -143,7 +168,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 // log is what only the node that holds the log has.
 func (c *collector) log(emit emitter) {
 	c.kafka(emit)
-	hidden := c.groups(emit) + c.partitions(emit)
+	hidden := c.groups(emit) + c.partitions(emit) + c.cluster(emit)
 	emit("rowtrail_metrics_hidden_series", float64(hidden))
 	stats := c.opts.Storage()
 	emit("rowtrail_log_syncs_total", float64(stats.Syncs))

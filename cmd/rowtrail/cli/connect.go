@@ -162,11 +162,25 @@ func escapeSegment(segment string) string {
 
 // get asks the node over HTTP. The caller closes the body of the answer, which is 200.
 func (a *app) get(ctx context.Context, query url.Values, path ...string) (*http.Response, error) {
-	return a.request(ctx, http.MethodGet, query, path...)
+	return a.request(ctx, http.MethodGet, nil, query, path...)
+}
+
+// post has the node change something.
+func (a *app) post(ctx context.Context, body any, path ...string) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	answer, err := a.request(ctx, http.MethodPost, text, nil, path...)
+	if err != nil {
+		return err
+	}
+	closing(answer)
+	return nil
 }
 
 // request is get by any method.
-func (a *app) request(ctx context.Context, method string, query url.Values, path ...string) (*http.Response, error) {
+func (a *app) request(ctx context.Context, method string, body []byte, query url.Values, path ...string) (*http.Response, error) {
 	address, err := a.httpAddress()
 	if err != nil {
 		return nil, err
@@ -178,9 +192,12 @@ func (a *app) request(ctx context.Context, method string, query url.Values, path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
-	request, err := http.NewRequestWithContext(ctx, method, target, nil)
+	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, usage(fmt.Errorf("address %q: %w", address, err))
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: 5 * time.Minute}}
 	answer, err := client.Do(request)
@@ -191,17 +208,17 @@ func (a *app) request(ctx context.Context, method string, query url.Values, path
 		return answer, nil
 	}
 	defer closing(answer)
-	var body admin.Failure
-	if json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&body) != nil || body.Error == "" {
+	var why admin.Failure
+	if json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&why) != nil || why.Error == "" {
 		return nil, unreachable("what answers at http://%s is no rowtrail (%s); name its HTTP listener with --http", address, answer.Status)
 	}
 	switch answer.StatusCode {
 	case http.StatusNotFound:
-		return nil, notFound("%s", body.Error)
+		return nil, notFound("%s", why.Error)
 	case http.StatusBadRequest:
-		return nil, usage(errors.New(body.Error))
+		return nil, usage(errors.New(why.Error))
 	}
-	return nil, errors.New(body.Error)
+	return nil, errors.New(why.Error)
 }
 
 // closing ends an answer; a failed end of reading is no news.

@@ -101,7 +101,7 @@ again by itself.`, role),
 		Example: fmt.Sprintf("  rowtrail %ss restart %s", role, example),
 		Args:    args("NAME"),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			answer, err := a.request(cmd.Context(), http.MethodPost, nil, role+"s", given[0], "restart")
+			answer, err := a.request(cmd.Context(), http.MethodPost, nil, nil, role+"s", given[0], "restart")
 			if err != nil {
 				return err
 			}

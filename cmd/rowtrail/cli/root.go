@@ -18,7 +18,7 @@ const (
 	ExitOK          = 0
 	ExitError       = 1 // the command failed, or check found errors
 	ExitUsage       = 2 // the command line is wrong
-	ExitNotFound    = 3 // the topic, row, group, transaction, connector or sink does not exist
+	ExitNotFound    = 3 // the topic, row, group, transaction, connector, sink or node does not exist
 	ExitUnreachable = 4 // no node answers at the address
 )
 
@@ -94,8 +94,8 @@ func (a *app) root() *cobra.Command {
 		Long: `Rowtrail captures row changes from databases, keeps them in a durable log that Kafka clients read, answers for the
 current and past state of every row, and applies changes to other databases in whole transactions.
 
-Exit codes: 0 ok, 1 failed or check found errors, 2 wrong command line, 3 no such topic, row, group, transaction, connector or
-sink, 4 no node answers.`,
+Exit codes: 0 ok, 1 failed or check found errors, 2 wrong command line, 3 no such topic, row, group, transaction, connector,
+sink or node, 4 no node answers.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -115,7 +115,7 @@ sink, 4 no node answers.`,
 		return nil
 	}
 	root.AddCommand(a.serveCommand(), a.checkCommand(), a.topicsCommand(), a.tailCommand(), a.stateCommand(), a.historyCommand(),
-		a.groupsCommand(), a.transactionsCommand(), a.connectorsCommand(), a.sinksCommand(), a.versionCommand())
+		a.groupsCommand(), a.transactionsCommand(), a.connectorsCommand(), a.sinksCommand(), a.clusterCommand(), a.versionCommand())
 	return root
 }
 

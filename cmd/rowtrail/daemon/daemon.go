@@ -251,6 +251,7 @@ func (d *Daemon) openAdmin() error {
 		opts.Elsewhere = strings.Join(d.cfg.Log.Kafka.Brokers, ",")
 	} else {
 		opts.Views, opts.Storage, opts.Groups, opts.Kafka = d.views, d.store.Stats, d.broker.GroupLags, d.broker.Stats
+		opts.Cluster = d.node
 	}
 	err := d.admin.Open(opts)
 	if err != nil {
