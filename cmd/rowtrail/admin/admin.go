@@ -61,8 +61,11 @@ type Operations interface {
 
 // Options of a Server.
 type Options struct {
-	Node    Node
-	Views   Views
+	Node  Node
+	Views Views
+	// Stale answer from this node's replicas as they are; nil: as Views.
+	Stale   Views
+	Others  Others // nil: there are no other nodes
 	Storage func() log.StoreStats
 	Groups  func() []broker.GroupLag
 	Kafka   func() broker.Stats
@@ -245,17 +248,20 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	reply(w, status, Readiness{Ready: len(reasons) == 0, Reasons: append([]string{}, reasons...), Degraded: degraded})
 }
 
-func (s *Server) topics(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, append([]Topic{}, s.opts.Node.Topics()...))
+func (s *Server) topics(w http.ResponseWriter, r *http.Request) {
+	list, missing := s.allTopics(r.Context())
+	tellMissing(w, missing)
+	reply(w, http.StatusOK, list)
 }
 
 func (s *Server) topic(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("topic")
-	t, ok := s.opts.Node.Topic(name)
+	t, missing, ok := s.oneTopic(r.Context(), name)
 	if !ok {
 		failUnknownTopic(w, name)
 		return
 	}
+	tellMissing(w, missing)
 	reply(w, http.StatusOK, t)
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -34,14 +35,17 @@ func ParseAt(text string, now time.Time) (snapshot.At, error) {
 const clockSkew = time.Minute
 
 // reached refuses a point that the log has not come to: what it shows there could still change.
-func (s *Server) reached(t Topic, at snapshot.At, now time.Time) error {
+func (s *Server) reached(ctx context.Context, t Topic, at snapshot.At, now time.Time) error {
 	switch {
 	case at.Offset != nil:
-		end := int64(0)
-		for _, p := range t.Partitions {
-			end = max(end, p.End, p.HighWatermark)
+		if *at.Offset < endOf(t) {
+			return nil
 		}
-		if *at.Offset >= end {
+		all, missing, ok := s.oneTopic(ctx, t.Name) // as the leaders of its partitions have it
+		if !ok || len(missing) > 0 {
+			return nil // whoever answers for them knows
+		}
+		if end := endOf(all); *at.Offset >= end {
 			return fmt.Errorf("offset %d is beyond the end of %s, which is %d; leave the point out to ask for now", *at.Offset, t.Name, end)
 		}
 	case at.Time != nil && at.Time.After(now.Add(clockSkew)):
@@ -56,6 +60,14 @@ func (s *Server) reached(t Topic, at snapshot.At, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// endOf is where the longest partition ends.
+func endOf(t Topic) (end int64) {
+	for _, p := range t.Partitions {
+		end = max(end, p.End, p.HighWatermark)
+	}
+	return end
 }
 
 // ParseTime reads a time or a span before now.

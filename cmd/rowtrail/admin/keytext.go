@@ -17,8 +17,8 @@ import (
 // comes first. Then JSON is put into the order and form that the topic's keys have, and a bare value stands for a key of one
 // column; then text is taken for what an answer shows of a key that is no object. When no row has any of these keys, the values
 // are taken for the source's text (2026-01-02, 12.50), which the topic's table versions tell how to write.
-func (s *Server) resolveKey(ctx context.Context, topic, text string) ([]byte, error) {
-	sample, _, err := s.opts.Views.AnyKey(ctx, topic)
+func (s *Server) resolveKey(ctx context.Context, views Views, topic, text string) ([]byte, error) {
+	sample, _, err := views.AnyKey(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -28,14 +28,14 @@ func (s *Server) resolveKey(ctx context.Context, topic, text string) ([]byte, er
 		candidates = append(candidates, key)
 	}
 	for _, candidate := range append(candidates, shownKeys(text)...) {
-		if _, found, err := s.opts.Views.Latest(ctx, topic, candidate, snapshot.At{Now: true}); err != nil || found {
+		if _, found, err := views.Latest(ctx, topic, candidate, snapshot.At{Now: true}); err != nil || found {
 			return candidate, err
 		}
 	}
 	if wrong != nil && !errors.Is(wrong, errKeyColumns) {
 		return nil, wrong
 	}
-	versions, prefix, err := s.versions(ctx, topic)
+	versions, prefix, err := s.versions(ctx, views, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Server) resolveKey(ctx context.Context, topic, text string) ([]byte, er
 		if wrong != nil { // columns that the table had before, or has since
 			key, wrong = candidate, nil
 		}
-		_, found, err := s.opts.Views.Latest(ctx, topic, candidate, snapshot.At{Now: true})
+		_, found, err := views.Latest(ctx, topic, candidate, snapshot.At{Now: true})
 		if err != nil {
 			return nil, err
 		}
@@ -63,8 +63,8 @@ func (s *Server) resolveKey(ctx context.Context, topic, text string) ([]byte, er
 }
 
 // versions reads a topic's table versions that have a key, latest first, and the prefix of its connector's topics.
-func (s *Server) versions(ctx context.Context, topic string) (list []*event.Schema, prefix string, err error) {
-	r := newColumnReader(s.opts.Views, s.opts.Node, topic)
+func (s *Server) versions(ctx context.Context, views Views, topic string) (list []*event.Schema, prefix string, err error) {
+	r := newColumnReader(views, s.opts.Node, topic)
 	if r.schemas == "" {
 		return nil, "", nil
 	}
@@ -73,7 +73,7 @@ func (s *Server) versions(ctx context.Context, topic string) (list []*event.Sche
 		offset int64
 	}
 	var found []place
-	err = s.opts.Views.Scan(ctx, r.schemas, snapshot.At{Now: true}, func(row snapshot.Row) error {
+	err = views.Scan(ctx, r.schemas, snapshot.At{Now: true}, func(row snapshot.Row) error {
 		collection, _, err := event.ParseSchemaKey(row.Key)
 		if err != nil || collection != r.collection {
 			return nil //nolint:nilerr // another table's, or none of ours

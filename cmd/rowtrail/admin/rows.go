@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/snapshot"
+	"github.com/rowtrail/rowtrail/snapshot/spread"
 )
 
 const (
@@ -26,11 +27,12 @@ type query struct {
 	limit int64 // -1: all
 	full  bool
 	text  *columnReader // nil: rows as their records have them
+	views Views
 }
 
 // parse reads the request; on a bad one it has answered and returns false. The path of a key that is empty text ends with a /.
 func (s *Server) parse(w http.ResponseWriter, r *http.Request, keyed bool) (query, bool) {
-	q := query{topic: r.PathValue("topic"), limit: -1}
+	q := query{topic: r.PathValue("topic"), limit: -1, views: s.opts.Views}
 	t, ok := s.opts.Node.Topic(q.topic)
 	if !ok || t.Internal {
 		failUnknownTopic(w, q.topic)
@@ -38,11 +40,19 @@ func (s *Server) parse(w http.ResponseWriter, r *http.Request, keyed bool) (quer
 	}
 	var err error
 	if q.at, err = ParseAt(r.FormValue("at"), time.Now()); err == nil {
-		err = s.reached(t, q.at, time.Now())
+		err = s.reached(r.Context(), t, q.at, time.Now())
 	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return q, false
+	}
+	switch text := r.FormValue("stale"); {
+	case text == "":
+	case text != "ok":
+		fail(w, http.StatusBadRequest, fmt.Sprintf("stale %q: write stale=ok, or leave it out", text))
+		return q, false
+	case s.opts.Stale != nil:
+		q.views = s.opts.Stale
 	}
 	if text := r.FormValue("limit"); text != "" {
 		if q.limit, err = strconv.ParseInt(text, 10, 64); err != nil || q.limit < 0 {
@@ -63,13 +73,13 @@ func (s *Server) parse(w http.ResponseWriter, r *http.Request, keyed bool) (quer
 			return q, false
 		}
 		if text {
-			q.text = newColumnReader(s.opts.Views, s.opts.Node, q.topic)
+			q.text = newColumnReader(q.views, s.opts.Node, q.topic)
 		}
 	}
 	if !keyed {
 		return q, true
 	}
-	q.key, err = s.resolveKey(r.Context(), q.topic, r.PathValue("key"))
+	q.key, err = s.resolveKey(r.Context(), q.views, q.topic, r.PathValue("key"))
 	switch {
 	case errors.Is(err, errKeySyntax), errors.Is(err, errKeyParts), errors.Is(err, errKeyColumns):
 		fail(w, http.StatusBadRequest, err.Error())
@@ -85,11 +95,12 @@ func failQuery(w http.ResponseWriter, q query, err error) {
 	switch {
 	case errors.As(err, &compacted):
 		fail(w, http.StatusGone, compacted.Error())
-	case errors.Is(err, snapshot.ErrUnknownTopic), errors.Is(err, snapshot.ErrNotReady), errors.Is(err, snapshot.ErrClosed):
-		w.Header().Set("Retry-After", "1")
-		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%s cannot be read yet: %v", q.topic, err))
 	case errors.Is(err, snapshot.ErrNoPosition), errors.Is(err, snapshot.ErrAt):
 		fail(w, http.StatusBadRequest, err.Error())
+	case errors.Is(err, snapshot.ErrUnknownTopic), errors.Is(err, snapshot.ErrNotReady), errors.Is(err, snapshot.ErrClosed),
+		errors.Is(err, snapshot.ErrElsewhere), spread.Moved(err):
+		w.Header().Set("Retry-After", "1")
+		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%s cannot be read yet: %v", q.topic, err))
 	default:
 		fail(w, http.StatusInternalServerError, err.Error())
 	}
@@ -101,7 +112,7 @@ func (s *Server) latest(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	row, found, err := s.opts.Views.Latest(r.Context(), q.topic, q.key, q.at)
+	row, found, err := q.views.Latest(r.Context(), q.topic, q.key, q.at)
 	switch {
 	case err != nil:
 		failQuery(w, q, err)
@@ -150,7 +161,7 @@ func (s *Server) scan(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := newStream(r.Context(), w, q)
-	err := s.opts.Views.Scan(r.Context(), q.topic, q.at, func(row snapshot.Row) error {
+	err := q.views.Scan(r.Context(), q.topic, q.at, func(row snapshot.Row) error {
 		if row.Deleted {
 			return nil
 		}
@@ -166,7 +177,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := newStream(r.Context(), w, q)
-	err := s.opts.Views.History(r.Context(), q.topic, q.key, out.row)
+	err := q.views.History(r.Context(), q.topic, q.key, out.row)
 	if err == nil && out.count == 0 && q.limit != 0 {
 		fail(w, http.StatusNotFound, fmt.Sprintf("no row with key %s in %s", q.key, q.topic))
 		return

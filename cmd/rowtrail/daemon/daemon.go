@@ -18,6 +18,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
+	"github.com/rowtrail/rowtrail/cmd/rowtrail/rows"
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/tasks"
 	"github.com/rowtrail/rowtrail/configs"
 	"github.com/rowtrail/rowtrail/log"
@@ -25,7 +26,6 @@ import (
 	"github.com/rowtrail/rowtrail/log/broker/group"
 	"github.com/rowtrail/rowtrail/log/broker/group/consumer"
 	"github.com/rowtrail/rowtrail/log/broker/sasl"
-	"github.com/rowtrail/rowtrail/snapshot"
 )
 
 // Options of a Daemon that are not in its file.
@@ -46,7 +46,7 @@ type Daemon struct {
 	store  *log.Store
 	node   *cluster.Node
 	broker *broker.Broker
-	views  *snapshot.Views
+	rows   *rows.Rows
 
 	admin  *admin.Server
 	client []kgo.Opt // how connectors and sinks reach the log
@@ -250,8 +250,8 @@ func (d *Daemon) openAdmin() error {
 	if d.external() {
 		opts.Elsewhere = strings.Join(d.cfg.Log.Kafka.Brokers, ",")
 	} else {
-		opts.Views, opts.Storage, opts.Groups, opts.Kafka = d.views, d.store.Stats, d.broker.GroupLags, d.broker.Stats
-		opts.Cluster = d.node
+		opts.Views, opts.Stale, opts.Others, opts.Cluster = d.rows, d.rows.Stale(), d.others, d.node
+		opts.Storage, opts.Groups, opts.Kafka = d.store.Stats, d.broker.GroupLags, d.broker.Stats
 	}
 	err := d.admin.Open(opts)
 	if err != nil {
@@ -301,8 +301,8 @@ func (d *Daemon) stop(ctx context.Context) error {
 	errs = append(errs, waitFor(ctx, &d.serversWG, "listeners"))
 	d.cancel()
 	errs = append(errs, waitFor(ctx, &d.viewsWG, "views"))
-	if d.views != nil {
-		errs = append(errs, d.views.Close())
+	if d.rows != nil {
+		errs = append(errs, d.rows.Close(ctx))
 	}
 	if d.node != nil {
 		errs = append(errs, d.node.Stop(ctx))

@@ -36,9 +36,9 @@ func (d *Daemon) describe(t *cluster.Topic) admin.Topic {
 	}
 	for i := range t.Partitions {
 		number := int32(i) //nolint:gosec // a partition number
-		p := admin.Partition{Partition: number, Leader: -1}
+		p := admin.Partition{Partition: number}
+		p.Leader, p.Epoch, _ = d.node.LeaderOf(t, number)
 		if replica, err := d.node.Replica(t.Name, number); err == nil {
-			p.Leader, p.Epoch, _ = replica.Leader()
 			marks := replica.Log().Marks()
 			p.LogStart, p.LastStable, p.HighWatermark, p.End = marks.LogStart, marks.LastStable, marks.HighWatermark, marks.End
 			p.Bytes = replica.Log().Bytes()
