@@ -41,7 +41,7 @@ const (
 // maxConfirms bounds the partitions that a quorum is asked about at a time for one question.
 const maxConfirms = 64
 
-// ErrNoLeader: no node is known to lead a partition that the answer needs.
+// ErrNoLeader says that no node is known to lead a partition that the answer needs.
 var ErrNoLeader = errors.New("partition has no leader at the moment; try again")
 
 // Views answer for all partitions of a topic. Safe for concurrent use.
