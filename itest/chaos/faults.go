@@ -419,8 +419,8 @@ func (f *faults) replace(ctx context.Context, m *nodes.Member) (heal, error) {
 			return nothing, nil
 		}
 	}
-	if err := m.Proc.Kill(); err != nil {
-		return nil, err
+	if err := m.Proc.Stop(); err != nil {
+		f.found("stop %s, which was removed: %v", m, err)
 	}
 	f.logf("itest: chaos: %s has taken the place of %s", joins, m)
 	return nothing, f.Drop(m)

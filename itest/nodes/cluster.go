@@ -275,6 +275,10 @@ func (c *Cluster) missing(all kadm.Metadata) string {
 		if !known[m.ID] {
 			return fmt.Sprintf("%s is not among the brokers", m)
 		}
+		delete(known, m.ID)
+	}
+	for id := range known {
+		return fmt.Sprintf("node %d is among the brokers, and not in the cluster any more", id)
 	}
 	for _, t := range all.Topics.Sorted() {
 		for _, p := range t.Partitions.Sorted() {
