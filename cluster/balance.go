@@ -33,6 +33,7 @@ func (n *Node) balanceLoop(ctx context.Context) {
 		}
 		n.reportMoved(ctx)
 		n.reportLost(ctx)
+		n.yield()
 		n.preferLeaders()
 		cat := n.Catalog()
 		if !slices.EqualFunc(cat.Nodes, nodes, func(a, b NodeInfo) bool { return a.ID == b.ID && a.Drain == b.Drain }) {
@@ -253,28 +254,43 @@ func (n *Node) HandOver(ctx context.Context) {
 	defer cancel()
 	n.leaving.Store(true)
 	n.net.broadcastFrame(encodeLeaving())
-	for {
-		leads := 0
-		for _, r := range append(n.Replicas(), n.ctl.replica) {
-			s := r.group.status.Load()
-			if s == nil || !s.Self || len(s.Members) < 2 {
-				continue
-			}
-			for _, m := range s.Members {
-				if m.Voter && m.InSync && m.Node != n.opts.NodeID && n.leaders.stays(m.Node, time.Now()) {
-					leads++
-					r.transfer(m.Member, true)
-					break
-				}
-			}
-		}
-		if leads == 0 {
-			return
-		}
+	for n.shed() > 0 {
 		select {
 		case <-time.After(tickInterval):
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// shed begins to give away what this node leads and another one can, and returns how many that are.
+func (n *Node) shed() (leads int) {
+	for _, r := range append(n.Replicas(), n.ctl.replica) {
+		s := r.group.status.Load()
+		if s == nil || !s.Self || len(s.Members) < 2 {
+			continue
+		}
+		for _, m := range s.Members {
+			if m.Voter && m.InSync && m.Node != n.opts.NodeID && n.leaders.stays(m.Node, time.Now()) {
+				leads++
+				r.transfer(m.Member, true)
+				break
+			}
+		}
+	}
+	return leads
+}
+
+// yield has others lead while this node's disk is below its watermark, as it would only refuse writes. It tells the others to give it nothing
+// until there is space. Where no other node has any it leads on: what it has can still be read.
+func (n *Node) yield() {
+	full := n.opts.Store.Writable() != nil
+	if n.net == nil || !full {
+		n.full.Store(false)
+		return
+	}
+	if !n.full.Swap(true) {
+		n.net.broadcastFrame(encodeLeaving())
+	}
+	n.shed()
 }

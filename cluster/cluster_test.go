@@ -30,6 +30,8 @@ type clusterNode struct {
 	addr  string
 	*Node // nil: stopped
 	store *log.Store
+	// minFree is the disk's watermark; 0: none.
+	minFree int64
 }
 
 func newTestCluster(t testing.TB, n int) *testCluster {
@@ -86,7 +88,7 @@ func (x *clusterNode) start(peers []Peer) error {
 	if err != nil {
 		return err
 	}
-	store, err := log.Open(x.dir+"/log", log.Options{Logger: quiet(), MinFreeBytes: 1, Configuration: Configuration})
+	store, err := log.Open(x.dir+"/log", log.Options{Logger: quiet(), MinFreeBytes: max(1, x.minFree), Configuration: Configuration})
 	if err != nil {
 		return err
 	}

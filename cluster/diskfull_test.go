@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
@@ -54,4 +55,59 @@ func TestFullDiskCanBeEmptied(t *testing.T) {
 	if err := n.DeleteTopic(ctx, "other"); err != nil {
 		t.Errorf("delete a topic: %v", err)
 	}
+}
+
+// A node without space lets others lead, who can write, and leads again when it has some.
+func TestANodeWithoutSpaceLetsOthersLead(t *testing.T) {
+	c := newTestCluster(t, 3)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	const partitions = 6
+	if _, err := c.nodes[0].CreateTopic(ctx, TopicSpec{Name: "t", Partitions: partitions, ReplicationFactor: 3}); err != nil {
+		t.Fatal(err)
+	}
+	full := c.nodes[0]
+	led := func() (n int) {
+		topic := c.nodes[1].Catalog().Topics["t"]
+		for i := range int32(partitions) {
+			if topic == nil {
+				break
+			}
+			if leader, _, _ := c.nodes[1].LeaderOf(topic, i); leader == full.id {
+				n++
+			}
+		}
+		return n
+	}
+	again := func(minFree int64) {
+		full.stop()
+		full.minFree = minFree
+		if err := full.start(c.peers); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "node 1 leads its share", func() (bool, string) { return led() > 0, fmt.Sprint(led()) })
+
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(full.dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	again(2 * int64(st.Bavail) * st.Bsize)
+	restarted := time.Now()
+	eventually(t, "node 1 leads nothing", func() (bool, string) {
+		said := 0
+		for _, x := range c.nodes[1:] {
+			x.leaders.mu.Lock()
+			if x.leaders.left[full.id].After(restarted) {
+				said++
+			}
+			x.leaders.mu.Unlock()
+		}
+		return said == 2 && led() == 0, fmt.Sprintf("%d, and has said so to %d nodes", led(), said)
+	})
+	for i := range int32(partitions) {
+		c.append("t", i, "v")
+	}
+	again(0)
+	eventually(t, "node 1 leads its share again", func() (bool, string) { return led() > 0, fmt.Sprint(led()) })
 }

@@ -15,7 +15,8 @@ const announceEvery = 2 * time.Second
 // aliveFor is how long a node counts as alive after it was heard last.
 const aliveFor = 6 * time.Second
 
-// leavesFor is how long a node that said that it stops is taken at its word; it says so again with every announcement.
+// leavesFor is how long a node that said that it can lead nothing, as it stops or its disk is full, is taken at its word; it says so again with
+// every announcement.
 const leavesFor = 3 * announceEvery
 
 // announcement is what a leader says of its group to all nodes.
@@ -31,7 +32,7 @@ type leaders struct {
 	of    map[log.GroupID]leaderOf
 	own   map[log.GroupID]announcement
 	heard map[int32]time.Time
-	left  map[int32]time.Time // when a node said that it stops
+	left  map[int32]time.Time // when a node said that it can lead nothing
 	moved chan struct{}       // closed at the next change
 }
 
@@ -124,14 +125,14 @@ func (l *leaders) gone(node int32) {
 	delete(l.left, node)
 }
 
-// leave notes that a node stops: what it is given it would only give away again.
+// leave notes that a node stops or has no space: what it is given it would only give away again.
 func (l *leaders) leave(node int32, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.left[node] = now
 }
 
-// stays reports that a node is alive and has not said lately that it stops.
+// stays reports that a node is alive and has not said lately that it can lead nothing.
 func (l *leaders) stays(node int32, now time.Time) bool {
 	l.mu.Lock()
 	at, left := l.left[node]

@@ -208,7 +208,7 @@ func (n *Node) announceLoop(ctx context.Context) {
 	defer t.Stop()
 	for {
 		n.net.broadcast(n.leaders.everything())
-		if n.leaving.Load() {
+		if n.leaving.Load() || n.full.Load() {
 			n.net.broadcastFrame(encodeLeaving())
 		}
 		select {

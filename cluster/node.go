@@ -107,6 +107,7 @@ type Node struct {
 	net     *network // nil: a cluster of one
 
 	leaving atomic.Bool // HandOver was called
+	full    atomic.Bool // the disk is below its watermark
 	// started is closed once the controller's log is open.
 	started chan struct{}
 
