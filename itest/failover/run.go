@@ -29,10 +29,9 @@ const (
 )
 
 const (
-	members      = 3
-	around       = 3 * time.Second // of a planned change: long enough for clients to follow
-	minInsync    = "2"
-	adminTimeout = 20 * time.Second
+	members   = 3
+	around    = 3 * time.Second // of a planned change: long enough for clients to follow
+	minInsync = "2"
 )
 
 // Result is what a run measured.
@@ -235,33 +234,17 @@ func (r *run) stops(ctx context.Context) error {
 	return nil
 }
 
-// transfers make another replica the preferred one, again and again, and give it the leadership.
+// transfers make another replica the preferred one, again and again: leadership goes there.
 func (r *run) transfers(ctx context.Context) error {
-	cl, err := r.c.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
 	for range r.Transfers {
 		m, err := r.leader(ctx)
 		if err != nil {
 			return err
 		}
-		var replicas []int32
-		for _, o := range append(r.c.Others(m), m) {
-			replicas = append(replicas, o.ID)
-		}
+		others := r.c.Others(m)
+		order := fmt.Sprintf("%d,%d,%d", others[0].ID, others[1].ID, m.ID)
 		at := time.Now()
-		doing, cancel := context.WithTimeout(ctx, adminTimeout)
-		var req kadm.AlterPartitionAssignmentsReq
-		req.Assign(topic, 0, replicas)
-		_, err = adm.AlterPartitionAssignments(doing, req)
-		if err == nil {
-			_, err = adm.ElectLeaders(doing, kadm.ElectPreferredReplica, kadm.TopicsSet{topic: {0: {}}})
-		}
-		cancel()
-		if err != nil {
+		if _, err := m.Proc.CLI(ctx, "cluster", "reassign", topic, "0", order); err != nil {
 			return fmt.Errorf("hand the leadership over: %w", err)
 		}
 		time.Sleep(time.Until(at.Add(around)))
@@ -270,7 +253,7 @@ func (r *run) transfers(ctx context.Context) error {
 			return err
 		}
 		if now == m {
-			r.Logf("itest: failover: %s leads still, though %v are the replicas", m, replicas)
+			r.Logf("itest: failover: %s leads still, though %s are the replicas", m, order)
 			continue
 		}
 		r.result.Transfers = append(r.result.Transfers, r.p.gap(at, time.Now()))

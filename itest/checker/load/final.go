@@ -36,7 +36,7 @@ func (l *Load) Final(ctx context.Context) error {
 	}
 	marks := history.Op{Client: "final", Kind: history.Send, Begin: l.now()}
 	for _, topic := range topics {
-		for i := range int32(partitions) {
+		for i := range int32(Partitions) {
 			w := history.Write{TP: history.TP{Topic: topic, Partition: i}, Value: l.values.Add(1), Offset: history.NoOffset}
 			if topic == StateTopic {
 				w.Key = fmt.Sprintf("end-%d", i)

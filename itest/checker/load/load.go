@@ -16,14 +16,14 @@ import (
 	"github.com/rowtrail/rowtrail/itest/checker/history"
 )
 
-// The topics of a run.
+// The topics of a run. What others may need of them is exported.
 const (
 	plainTopic  = "plain"
 	eventsTopic = "events"
 	inputTopic  = "input"
 	outputTopic = "output"
 	StateTopic  = "state" // compacted
-	partitions  = 3
+	Partitions  = 3       // of each
 	stateKeys   = 60
 )
 
@@ -158,11 +158,11 @@ func backoff(tries int) time.Duration {
 
 // draw makes a write to one of the topics.
 func (l *Load) draw(rng *rand.Rand, topics ...string) history.Write {
-	w := history.Write{TP: history.TP{Topic: topics[rng.IntN(len(topics))], Partition: int32(rng.IntN(partitions))},
+	w := history.Write{TP: history.TP{Topic: topics[rng.IntN(len(topics))], Partition: int32(rng.IntN(Partitions))},
 		Value: l.values.Add(1), Offset: history.NoOffset}
 	if w.Topic == StateTopic {
 		key := rng.IntN(stateKeys)
-		w.Key, w.Partition, w.Tombstone = fmt.Sprintf("k%d", key), int32(key%partitions), rng.IntN(8) == 0
+		w.Key, w.Partition, w.Tombstone = fmt.Sprintf("k%d", key), int32(key%Partitions), rng.IntN(8) == 0
 	}
 	return w
 }

@@ -89,7 +89,7 @@ func (l *Load) assigned(name string, proto history.Session, level kgo.IsolationL
 	}
 	for _, topic := range topics {
 		from[topic] = map[int32]kgo.Offset{}
-		for i := range int32(partitions) {
+		for i := range int32(Partitions) {
 			from[topic][i] = start
 		}
 	}

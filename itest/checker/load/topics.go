@@ -17,7 +17,7 @@ func (l *Load) CreateTopics(ctx context.Context, replicas int16) error {
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
 	create := func(config map[string]*string, topics ...string) error {
-		res, err := adm.CreateTopics(ctx, partitions, replicas, config, topics...)
+		res, err := adm.CreateTopics(ctx, Partitions, replicas, config, topics...)
 		if err != nil {
 			return fmt.Errorf("create topics: %w", err)
 		}
