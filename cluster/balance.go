@@ -187,30 +187,28 @@ func (s *catalogState) nextMove(alive func(int32) bool) (move, bool) {
 	return s.nextLeader(open, l)
 }
 
-// nextLeader gives a partition of the node that is to lead the most to another of its replicas, one that is to lead two fewer or more. Nothing is copied.
+// nextLeader is the first of the moves that change nothing but who is to lead, until leaders are as even as the replicas allow.
 func (s *catalogState) nextLeader(open []int32, l load) (move, bool) {
-	var best move
-	most := 1
+	var lists [][]int32
+	var moves []move
 	for _, name := range s.names() {
 		t := s.topics[name]
 		for i := range t.Partitions {
-			p := &t.Partitions[i]
-			if p.Target != nil {
-				continue
-			}
-			nodes := p.Nodes()
-			for at, to := range nodes[1:] {
-				if !slices.Contains(open, to) || l.leaders[nodes[0]]-l.leaders[to] <= most {
-					continue
-				}
-				most = l.leaders[nodes[0]] - l.leaders[to]
-				next := slices.Clone(nodes)
-				next[0], next[at+1] = to, nodes[0]
-				best = move{name, int32(i), next} //nolint:gosec // bounded by maxPartitions
+			if p := &t.Partitions[i]; p.Target == nil {
+				lists = append(lists, p.Nodes())
+				moves = append(moves, move{topic: name, partition: int32(i)}) //nolint:gosec // bounded by maxPartitions
 			}
 		}
 	}
-	return best, best.topic != ""
+	shifts := evenShifts(lists, l.leaders, open)
+	if len(shifts) == 0 {
+		return move{}, false
+	}
+	// The last of a chain first: on the way no node leads more than it did.
+	last := shifts[len(shifts)-1]
+	m := moves[last.partition]
+	m.nodes = led(lists[last.partition], last.to)
+	return m, true
 }
 
 // crowded counts the replicas that share a rack with another one.

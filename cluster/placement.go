@@ -186,10 +186,18 @@ func place(sites []site, l load, first log.GroupID, count int32, rf int) []Place
 		}
 	}
 	slices.SortFunc(sites, func(a, b site) int { return cmp.Compare(a.node, b.node) })
+	lists := make([][]int32, count)
+	for i := range lists {
+		lists[i] = l.choose(sites, rf, int(first)+i) //nolint:gosec // only the order of equals depends on it
+		l.add(lists[i])
+	}
+	among := make([]int32, len(sites))
+	for i := range sites {
+		among[i] = sites[i].node
+	}
+	l.evenLeaders(lists, among)
 	out := make([]Placement, count)
-	for i := range out {
-		nodes := l.choose(sites, rf, int(first)+i) //nolint:gosec // only the order of equals depends on it
-		l.add(nodes)
+	for i, nodes := range lists {
 		ms := make([]Member, len(nodes))
 		for j, n := range nodes {
 			ms[j] = Member{Node: n}
