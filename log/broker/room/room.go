@@ -198,6 +198,9 @@ func (h *Hold) Release() { h.Shrink(0) }
 // room is how much more a party may have: so much that it holds no more, all in all, than is free then.
 func (r *Room) room(p *Party, c class) int64 {
 	free := r.most - r.held
+	if r.beyond != nil {
+		free += r.beyond.n // what goes beyond must leave small holds theirs
+	}
 	if c == small {
 		return (free + r.extra - p.held[small]) / 2
 	}

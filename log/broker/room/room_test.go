@@ -67,6 +67,41 @@ func TestSmallHoldsHaveRoomOfTheirOwn(t *testing.T) {
 	}
 }
 
+// What goes beyond the free bytes leaves the small holds theirs.
+func TestBeyondLeavesRoomForSmallHolds(t *testing.T) {
+	r := New(1000, 100)
+	var keep []*Hold
+	for range 50 {
+		h := r.Party().Large()
+		for n := r.Most(); n > 0; n /= 2 {
+			h.TryGrow(h.Bytes() + n)
+		}
+		keep = append(keep, h)
+	}
+	h := r.Party().Large()
+	if _, err := h.Grow(t.Context(), 500); err != nil || h.Bytes() != 500 || r.Held() <= 1100 {
+		t.Fatalf("it holds %d, all %d, %v", h.Bytes(), r.Held(), err)
+	}
+	little := r.Party().Small()
+	if !little.TryGrow(40) {
+		t.Error("a small hold has no room")
+	}
+	keep = append(keep, little)
+	ctx, cancel := context.WithCancel(t.Context())
+	second := waits(t, ctx, r.Party().Large(), 500)
+	cancel()
+	if err := <-second; err == nil {
+		t.Error("two go beyond")
+	}
+	h.Release()
+	for _, h := range keep {
+		h.Release()
+	}
+	if r.Held() != 0 {
+		t.Errorf("%d bytes are left", r.Held())
+	}
+}
+
 // A hold takes at most its share, and may shrink and grow.
 func TestHoldsGrowAndShrink(t *testing.T) {
 	r := New(1000, 0)
