@@ -8,6 +8,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 	"github.com/rowtrail/rowtrail/log"
@@ -49,6 +51,20 @@ type Catalog struct {
 	Scram    map[ScramID]ScramCredential
 	Quotas   Quotas
 	Groups   GroupConfigs
+
+	sorted func() []*Topic
+}
+
+// Sorted lists the topics by name. The list is made once and shared: whoever gets it must not change it.
+func (c *Catalog) Sorted() []*Topic {
+	if c.sorted == nil {
+		return c.sort()
+	}
+	return c.sorted()
+}
+
+func (c *Catalog) sort() []*Topic {
+	return slices.SortedFunc(maps.Values(c.Topics), func(a, b *Topic) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // change is one keyed record of the controller's log; a nil value deletes the key.
@@ -272,6 +288,7 @@ func (s *catalogState) snapshot(version uint64) *Catalog {
 			c.groups[t.Partitions[i].Group] = true
 		}
 	}
+	c.sorted = sync.OnceValue(c.sort)
 	return c
 }
 

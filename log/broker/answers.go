@@ -66,38 +66,42 @@ func (c *conn) respond(f frame, r *request) error {
 	if err != nil {
 		return err
 	}
-	n := c.answerSize(f.header, buf)
-	if !c.answers.tryAcquire(n) {
-		if err := c.answers.acquire(c.ctx, n); err != nil {
+	answer, n := c.shares.answering.Large(), answerSize(f.header, buf)
+	defer answer.Release()
+	if !answer.TryGrow(n) {
+		if _, err := answer.Grow(c.ctx, n); err != nil {
 			return err
 		}
 		// What came into being meanwhile is not counted; it is little. buf is garbage while this waits.
 		if buf, err = c.build(gate, f, r); err != nil {
-			c.answers.release(n)
 			return err
 		}
 	}
-	return c.sendCounted(r, buf, n)
+	return c.sendCounted(r, buf)
 }
 
-// answerOnce sends an answer that exists already, because what it answers cannot be done twice.
+// answerOnce sends an answer that exists already, because what it answers cannot be done twice. One whose size is told before it is
+// encoded waits unencoded: it points to what is kept anyway.
 func (c *conn) answerOnce(h header, r *request, resp kmsg.Response) error {
-	buf := c.encode(h, resp)
-	n := c.answerSize(h, buf)
-	if !c.answers.tryAcquire(n) {
-		if err := c.answers.acquire(c.ctx, n); err != nil {
+	answer := c.shares.answering.Large()
+	defer answer.Release()
+	if size := sizeAbove(resp); size > smallAnswer {
+		if _, err := answer.Grow(c.ctx, int64(size)); err != nil {
 			return err
 		}
 	}
-	return c.sendCounted(r, buf, n)
+	buf := c.encode(h, resp)
+	if _, err := answer.Grow(c.ctx, answerSize(h, buf)); err != nil {
+		return err
+	}
+	return c.sendCounted(r, buf)
 }
 
-// sendCounted sends an answer that takes n of the answers' bytes. What its request took of the bytes in flight is free from then on: a
-// client that does not read must not hold it.
-func (c *conn) sendCounted(r *request, buf *[]byte, n int64) error {
-	defer c.answers.release(n)
-	c.unreserve(r.weight)
-	r.weight, r.req = 0, nil
+// sendCounted sends an answer that holds its bytes of the answers'. What its request took of the bytes in flight is free from then on:
+// a client that does not read must not hold it.
+func (c *conn) sendCounted(r *request, buf *[]byte) error {
+	r.held.Release()
+	r.req = nil
 	return c.sendPooled(buf)
 }
 
@@ -117,9 +121,9 @@ func (c *conn) build(gate chan struct{}, f frame, r *request) (*[]byte, error) {
 }
 
 // answerSize is what an answer takes of the answers' bytes.
-func (c *conn) answerSize(h header, buf *[]byte) int64 {
+func answerSize(h header, buf *[]byte) int64 {
 	if h.key == keyFetch || len(*buf) <= smallAnswer {
 		return 0
 	}
-	return min(int64(cap(*buf)), c.answers.most)
+	return int64(cap(*buf))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker/room"
 )
 
 const (
@@ -30,21 +31,20 @@ type fetchPart struct {
 	changed <-chan struct{}
 	seen    int64 // end of what was readable when last looked at
 	bytes   int64 // size of the log when last looked at
-	charge  int64 // of fetch.reserved
+	charge  int64 // of fetch.held
 	stale   bool  // there is more to read than the response holds
 }
 
 // fetch is one Fetch request on its way.
 type fetch struct {
-	b        *Broker
-	budget   budget
-	iso      log.Isolation
-	parts    []fetchPart
-	left     int   // bytes that the response may still take
-	found    int   // bytes of records in the response
-	more     int   // bytes, by estimate, that came since
-	settled  bool  // something must be told at once: an error, a divergence
-	reserved int64 // taken from budget, for release when the response is written
+	b       *Broker
+	held    *room.Hold // bytes of records, for release when the response is written
+	iso     log.Isolation
+	parts   []fetchPart
+	left    int  // bytes that the response may still take
+	found   int  // bytes of records in the response
+	more    int  // bytes, by estimate, that came since
+	settled bool // something must be told at once: an error, a divergence
 }
 
 // handleFetch reads from every partition asked for, waiting for new records when there are too few.
@@ -57,7 +57,7 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 		return resp, nil
 	}
 	f := &fetch{
-		b: b, budget: r.fetches,
+		b: b, held: r.fetching.Large(),
 		iso: isolation(req.IsolationLevel), left: int(b.opts.MaxFetchBytes),
 	}
 	if r.maxRecordBytes > 0 {
@@ -66,7 +66,7 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 	if req.MaxBytes >= 0 {
 		f.left = min(f.left, int(req.MaxBytes))
 	}
-	r.release = func() { f.budget.release(f.reserved) }
+	r.release = f.held.Release
 	// The channel comes before the look-ups: a change between the two must end the wait.
 	catalogChanged := b.node.CatalogChanged()
 	f.open(req, resp)
@@ -249,7 +249,6 @@ func (f *fetch) read(ctx context.Context, p *fetchPart) error {
 	want = int(min(int64(want), reserve))
 	// A batch larger than every bound still goes out alone, or the client could never pass it.
 	res, err := p.log.Read(p.req.FetchOffset, want, f.found == 0, f.iso)
-	f.reserved += reserve
 	p.charge = min(reserve, int64(len(res.Batches))) // a batch beyond its bound is not charged for the rest
 	f.giveBack(reserve - p.charge)
 	if err != nil {
@@ -284,15 +283,15 @@ func (f *fetch) read(ctx context.Context, p *fetchPart) error {
 
 // reserve takes bytes for records (invariant 9). Only a response that is still empty waits for them.
 func (f *fetch) reserve(ctx context.Context, want int64) (int64, error) {
-	want = min(max(want, minFetchReserve), f.budget.most)
-	if f.budget.tryAcquire(want) {
-		return want, nil
+	if n := f.held.TakeUpTo(max(want, minFetchReserve), minFetchReserve); n > 0 {
+		return n, nil
 	}
 	if f.found > 0 {
 		return 0, nil
 	}
-	want = min(want, minFetchReserve)
-	return want, f.budget.acquire(ctx, want)
+	had := f.held.Bytes()
+	_, err := f.held.Grow(ctx, had+minFetchReserve)
+	return f.held.Bytes() - had, err
 }
 
 // ofHistory tells that a partition is read far from its end, by estimate.
@@ -305,7 +304,4 @@ func (f *fetch) ofHistory(p fetchPart) bool {
 	return left > 0 && all > 0 && float64(left)/float64(all)*float64(p.log.Bytes()) > historyBytes
 }
 
-func (f *fetch) giveBack(n int64) {
-	f.reserved -= n
-	f.budget.release(n)
-}
+func (f *fetch) giveBack(n int64) { f.held.Shrink(f.held.Bytes() - n) }

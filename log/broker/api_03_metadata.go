@@ -60,7 +60,7 @@ func (b *Broker) handleMetadata(_ context.Context, r *request) (kmsg.Response, e
 	resp.AuthorizedOperations = authorized(req.IncludeClusterAuthorizedOperations, clusterOperations)
 
 	if req.Topics == nil || req.Version == 0 && len(req.Topics) == 0 {
-		for _, t := range sortedTopics(b.node.Catalog()) {
+		for _, t := range b.node.Catalog().Sorted() {
 			resp.Topics = append(resp.Topics, b.metadataTopic(t, req.IncludeTopicAuthorizedOperations))
 		}
 		return resp, nil

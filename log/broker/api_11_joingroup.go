@@ -16,7 +16,7 @@ func (b *Broker) handleJoinGroup(ctx context.Context, r *request) (kmsg.Response
 	jr := group.JoinRequest{
 		MemberID: req.MemberID, InstanceID: deref(req.InstanceID), ClientID: r.clientID, ClientHost: "/" + r.host,
 		Session: durationMillis(req.SessionTimeoutMillis), Rebalance: durationMillis(req.RebalanceTimeoutMillis),
-		ProtocolType: req.ProtocolType, TwoSteps: req.Version >= 4, MaySkip: req.Version >= 9,
+		ProtocolType: req.ProtocolType, TwoSteps: req.Version >= 4, MaySkip: req.Version >= 9, Wait: &group.Wait{},
 	}
 	if req.Version == 0 {
 		jr.Rebalance = jr.Session
@@ -26,6 +26,7 @@ func (b *Broker) handleJoinGroup(ctx context.Context, r *request) (kmsg.Response
 	}
 	res, ok := await(ctx, func(reply func(group.JoinResult)) { b.groups.Join(req.Group, jr, reply) })
 	if !ok {
+		b.groups.Gone(req.Group, jr.Wait)
 		res = group.JoinResult{Code: kerr.CoordinatorNotAvailable.Code, MemberID: req.MemberID, Generation: -1}
 	}
 	resp.ErrorCode, resp.Generation = res.Code, res.Generation

@@ -19,12 +19,13 @@ func (b *Broker) handleSyncGroup(ctx context.Context, r *request) (kmsg.Response
 	}
 	sr := group.SyncRequest{MemberID: req.MemberID, InstanceID: deref(req.InstanceID), Generation: req.Generation,
 		ProtocolType: deref(req.ProtocolType), Protocol: deref(req.Protocol),
-		Assignments: make(map[string][]byte, len(req.GroupAssignment))}
+		Assignments: make(map[string][]byte, len(req.GroupAssignment)), Wait: &group.Wait{}}
 	for i := range req.GroupAssignment {
 		sr.Assignments[req.GroupAssignment[i].MemberID] = req.GroupAssignment[i].MemberAssignment
 	}
 	res, ok := await(ctx, func(reply func(group.SyncResult)) { b.groups.Sync(req.Group, sr, reply) })
 	if !ok {
+		b.groups.Gone(req.Group, sr.Wait)
 		res.Code = kerr.CoordinatorNotAvailable.Code
 	}
 	resp.ErrorCode, resp.MemberAssignment = res.Code, res.Assignment

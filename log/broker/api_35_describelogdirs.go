@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -20,7 +19,7 @@ func (b *Broker) handleDescribeLogDirs(_ context.Context, r *request) (kmsg.Resp
 	}
 	catalog := b.node.Catalog()
 	if req.Topics == nil {
-		for _, t := range sortedTopics(catalog) {
+		for _, t := range catalog.Sorted() {
 			dir.Topics = append(dir.Topics, b.logDirTopic(t, nil))
 		}
 	}
@@ -60,17 +59,4 @@ func (b *Broker) logDirTopic(t *cluster.Topic, partitions []int32) kmsg.Describe
 		dt.Partitions = append(dt.Partitions, dp)
 	}
 	return dt
-}
-
-func sortedTopics(c *cluster.Catalog) []*cluster.Topic {
-	names := make([]string, 0, len(c.Topics))
-	for name := range c.Topics {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	topics := make([]*cluster.Topic, len(names))
-	for i, name := range names {
-		topics[i] = c.Topics[name]
-	}
-	return topics
 }

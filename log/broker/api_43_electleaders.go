@@ -19,7 +19,7 @@ func (b *Broker) handleElectLeaders(_ context.Context, r *request) (kmsg.Respons
 	all := req.Topics == nil
 	topics := req.Topics
 	if all {
-		for _, t := range sortedTopics(b.node.Catalog()) {
+		for _, t := range b.node.Catalog().Sorted() {
 			rt := kmsg.NewElectLeadersRequestTopic()
 			rt.Topic = t.Name
 			for p := range t.Partitions {

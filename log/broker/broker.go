@@ -133,7 +133,7 @@ func New(opts Options) (*Broker, error) {
 		opts: opts, node: opts.Node,
 		external: newListenerLimits(opts.MaxConnections, max(opts.InFlightBytes, hostShare*int64(opts.MaxRequestBytes)),
 			max(opts.FetchBytes, hostShare*minFetchReserve), opts.AnswerBytes),
-		internal: newListenerLimits(maxInternalConnections, max(internalInFlightBytes, int64(opts.MaxRequestBytes)), internalFetchBytes,
+		internal: newListenerLimits(maxInternalConnections, max(internalInFlightBytes, hostShare*int64(opts.MaxRequestBytes)), internalFetchBytes,
 			internalAnswerBytes),
 		quotas:       quota.New(),
 		pacer:        pace.New(time.Now, opts.CPU),

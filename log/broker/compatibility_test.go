@@ -55,6 +55,9 @@ request_percentage, connection_creation_rate and quotas of an ip are refused by 
 
 The finalized features are group.version 1 and transaction.version 2.
 
+A member of a classic group whose connection ends while it waits in JoinGroup or SyncGroup no longer counts as joined: its session begins
+then, where Kafka takes it into the generation and may have it lead.
+
 Groups speak the classic protocol or the consumer protocol (KIP-848; group.protocol=consumer in Java 4, ServerSideBalancer in
 franz-go), with the assignors uniform, the default, and range; racks are not regarded. A regular expression (RE2) must match a
 topic's whole name and matches no internal topic. A new topic, new partitions or a deletion reach a member with its next heartbeat.

@@ -23,8 +23,6 @@ const (
 	maxFramesAhead = 32
 	// connReadBuffer holds small frames; an idle connection costs this much and two goroutines.
 	connReadBuffer = 4 << 10 // bytes
-	// connShare: one connection may hold this fraction of the bytes in flight (and always one request).
-	connShare = 2
 	// idleGrain is how often the idle deadline is moved: a deadline costs as much as a small request.
 	idleGrain = time.Second
 )
@@ -36,10 +34,7 @@ type conn struct {
 	socket   net.Conn // below nc when that is TLS
 	br       *bufio.Reader
 	limits   *listenerLimits
-	share    int64 // bytes of all in flight that this connection may hold
-	inflight budget
-	fetches  budget
-	answers  budget
+	shares   shares
 	internal bool
 	host     string
 
@@ -69,12 +64,11 @@ func newConn(b *Broker, nc net.Conn, limits *listenerLimits, h *host, internal b
 	c := &conn{
 		b: b, nc: nc, socket: socket, limits: limits, internal: internal,
 		br:     bufio.NewReaderSize(nc, connReadBuffer),
-		share:  max(int64(b.opts.MaxRequestBytes), limits.maxBytes/connShare),
 		host:   "in-process",
 		frames: make(chan frame, maxFramesAhead),
 	}
 	c.session.from = h
-	c.inflight, c.fetches, c.answers = limits.inFlight(c.share, h), limits.fetches(h), limits.answers(h)
+	c.shares = limits.shares(h)
 	if !internal {
 		if host, _, err := net.SplitHostPort(nc.RemoteAddr().String()); err == nil {
 			c.host = host
@@ -178,23 +172,13 @@ func (c *conn) deadline(t time.Time) {
 	}
 }
 
-// reserve takes bytes from the connection's, its host's and everyone's share, waiting for them if it must (invariant 9).
-func (c *conn) reserve(n int64) (waited bool, err error) {
-	if c.inflight.tryAcquire(n) {
-		return false, nil
-	}
-	return true, c.inflight.acquire(c.ctx, n)
-}
-
-func (c *conn) unreserve(n int64) { c.inflight.release(n) }
-
 // process is the connection's processor. It handles every frame that was read whole, also after the
 // client hung up: with acks=0 a producer may well be gone before its records are appended.
 func (c *conn) process() {
 	broken := false
 	for f := range c.frames {
 		if broken {
-			c.unreserve(f.weight)
+			f.held.Release()
 			continue
 		}
 		if err := c.dispatch(f); err != nil {
@@ -214,27 +198,27 @@ func (c *conn) process() {
 func (c *conn) dispatch(f frame) error {
 	if f.err != nil { // an ApiVersions request of a future version: its body cannot be read
 		c.behind.Wait()
-		defer c.unreserve(f.weight)
+		defer f.held.Release()
 		return c.write(f.header, c.b.apiVersionsFallback())
 	}
 	req, clientID, err := decode(f.header, f.body)
 	if err != nil {
-		c.unreserve(f.weight)
+		f.held.Release()
 		return err
 	}
 	r := &request{
 		req: req, key: f.header.key, version: f.header.version, corr: f.header.corr,
-		clientID: clientID, host: c.host, internal: c.internal, fetches: c.fetches,
-		principal: c.session.principal, session: &c.session, weight: f.weight,
+		clientID: clientID, host: c.host, internal: c.internal, fetching: c.shares.fetching,
+		principal: c.session.principal, session: &c.session, held: f.held,
 	}
 	if err := c.expired(r); err != nil {
-		c.unreserve(f.weight)
+		f.held.Release()
 		return err
 	}
 	if f.api.stage != nil {
 		return c.stage(f, r)
 	}
-	defer func() { c.unreserve(r.weight) }()
+	defer f.held.Release()
 	c.behind.Wait() // answers keep the order of requests
 	defer func() {
 		if r.release != nil {

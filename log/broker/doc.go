@@ -16,7 +16,7 @@
 // The package enforces invariant 1 (acks=all is answered from the partition's commit callback alone, and
 // refused where min.insync.replicas cannot be met), invariant 5 (read_committed ends at the last stable
 // offset and lists the aborted transactions below it) and invariant 9: frames, requests in flight per
-// connection and in all, fetched bytes, answers (answers.go), what a request may name (named.go), connections and the
+// connection and in all, fetched bytes, answers (answers.go; package room shares the bytes among hosts), what a request may name (named.go), connections and the
 // time that each may take have named bounds, and so has what clients can make it log (package quiet); in-process clients have theirs
 // apart from the network's.
 package broker

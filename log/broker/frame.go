@@ -10,18 +10,22 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/log/broker/room"
 )
 
 const (
 	// maxSmallRequestBytes bounds a frame of every API but Produce.
 	maxSmallRequestBytes = 8 << 20 // bytes
 	// decodedFactor is how much larger than its frame a decoded request of small elements can be. Frames
-	// other than Produce take this many times their size from the in-flight bytes.
+	// other than Produce take this many times their size from the in-flight bytes, once they are whole.
 	decodedFactor = 16
-	// eagerFrameBytes are allocated on a network client's word; the rest of a larger frame only as it
-	// arrives, frameGrowth times as much at a time.
-	eagerFrameBytes = 1 << 20 // bytes
+	// A frame of at most connReadBuffer takes nothing until it is whole. Of a larger one, eagerFrameBytes are taken and
+	// allocated on a network client's word; the rest only as it arrives, frameGrowth times as much at a time.
+	eagerFrameBytes = 16 << 10 // bytes
 	frameGrowth     = 8
+	// checkedFrameBytes: the outline of a larger Produce frame is read before it is decoded.
+	checkedFrameBytes = 1 << 20
 	// partBytes of a frame or a response must go through in the time that so much may take, beside the bound of the whole.
 	partBytes = 1 << 20
 	// produceBytesPerElement: a Produce frame with more topics and partitions than one per so many
@@ -38,9 +42,9 @@ var (
 type frame struct {
 	header header
 	api    *api
-	err    error  // errUnsupported for ApiVersions alone, which is answered
-	body   []byte // behind the fixed header
-	weight int64  // taken from the in-flight bytes
+	err    error      // errUnsupported for ApiVersions alone, which is answered
+	body   []byte     // behind the fixed header
+	held   *room.Hold // of the bytes in flight
 }
 
 // frameTime is how long a transfer of n bytes may take.
@@ -79,11 +83,11 @@ func (c *conn) readFrame() (frame, error) {
 	if c.br.Buffered() < int(size) {
 		c.waitFrame(int(size))
 	}
-	var fixed [headerBytes]byte
-	if _, err := io.ReadFull(c.br, fixed[:]); err != nil {
+	fixed, err := c.br.Peek(headerBytes)
+	if err != nil {
 		return frame{}, noEOF(err)
 	}
-	f := frame{header: parseHeader(&fixed)}
+	f := frame{header: parseHeader((*[headerBytes]byte)(fixed))}
 	f.api, f.err = c.b.lookup(f.header)
 	if f.err != nil && (f.api == nil || f.header.key != keyAPIVersions) {
 		return frame{}, f.err
@@ -91,31 +95,14 @@ func (c *conn) readFrame() (frame, error) {
 	if err := c.mayPass(f.header, size); err != nil {
 		return frame{}, err
 	}
-	f.weight = int64(size)
-	if f.header.key != keyProduce {
-		if size > maxSmallRequestBytes {
-			return frame{}, fmt.Errorf("%s frame of %d bytes exceeds the limit of %d: %w",
-				kmsg.NameForKey(f.header.key), size, maxSmallRequestBytes, errFrame)
+	if f.header.key != keyProduce && size > maxSmallRequestBytes {
+		return frame{}, fmt.Errorf("%s frame of %d bytes exceeds the limit of %d: %w",
+			kmsg.NameForKey(f.header.key), size, maxSmallRequestBytes, errFrame)
+	}
+	if err := c.readBody(&f, int(size)); err != nil {
+		if f.held != nil {
+			f.held.Release()
 		}
-		f.weight *= decodedFactor
-	}
-	f.weight = min(f.weight, c.share)
-	waited, err := c.reserve(f.weight)
-	if err != nil {
-		return frame{}, err
-	}
-	if waited {
-		c.waitFrame(int(size)) // waiting for room was not the client's fault
-	}
-	eager, part := eagerFrameBytes, c.waitPart
-	if c.internal {
-		eager, part = int(size), nil
-	}
-	if f.body, err = readBody(c.br, int(size)-headerBytes, eager, part); err == nil && f.header.key == keyProduce {
-		err = checkProduceShape(f.header.version, f.body)
-	}
-	if err != nil {
-		c.unreserve(f.weight)
 		return frame{}, noEOF(err)
 	}
 	c.b.requests.Add(1)
@@ -123,33 +110,72 @@ func (c *conn) readFrame() (frame, error) {
 	return f, nil
 }
 
-// readBody reads n bytes, allocating a large body only as it arrives. part is told of each part of it, unless it is one.
-func readBody(r io.Reader, n, eager int, part func(size int)) ([]byte, error) {
-	body := make([]byte, min(n, eager))
-	for at := 0; ; {
-		for at < len(body) {
-			size := min(len(body)-at, partBytes)
-			if part != nil && n > partBytes {
-				part(size)
-			}
-			if _, err := io.ReadFull(r, body[at:at+size]); err != nil {
-				return nil, err
-			}
-			at += size
-		}
-		if at == n {
-			return body, nil
-		}
-		grown := make([]byte, min(n, at*frameGrowth))
-		copy(grown, body)
-		body = grown
+// readBody reads a frame of size bytes of which none are taken yet, and takes what it weighs from the bytes in flight.
+func (c *conn) readBody(f *frame, size int) error {
+	weight := int64(size)
+	if f.header.key != keyProduce {
+		weight *= decodedFactor
 	}
+	if size <= connReadBuffer {
+		if _, err := c.br.Peek(size); err != nil {
+			return err
+		}
+		f.held = c.shares.bytes.Small()
+		if _, err := f.held.Grow(c.ctx, weight); err != nil {
+			return err
+		}
+		_, _ = c.br.Discard(headerBytes)
+		f.body = make([]byte, size-headerBytes)
+		_, err := io.ReadFull(c.br, f.body)
+		return err
+	}
+	f.held = c.shares.bytes.Large()
+	eager := eagerFrameBytes
+	if c.internal {
+		eager = size
+	}
+	_, _ = c.br.Discard(headerBytes)
+	if err := c.readLarge(f, size-headerBytes, eager); err != nil {
+		return err
+	}
+	if f.header.key == keyProduce {
+		return checkProduceShape(f.header.version, f.body)
+	}
+	_, err := f.held.Grow(c.ctx, weight)
+	return err
+}
+
+// readLarge reads a body of n bytes, taking and allocating them as they arrive. Each part must come in time, unless it is one.
+func (c *conn) readLarge(f *frame, n, eager int) error {
+	for at := 0; at < n; {
+		next := min(n, max(eager, at*frameGrowth))
+		waited, err := f.held.Grow(c.ctx, int64(next+headerBytes))
+		if err != nil {
+			return err
+		}
+		if waited {
+			c.waitFrame(n - at) // waiting for room was not the client's fault
+		}
+		grown := make([]byte, next)
+		copy(grown, f.body)
+		for f.body = grown; at < next; {
+			part := min(next-at, partBytes)
+			if n > partBytes && !c.internal {
+				c.waitPart(part)
+			}
+			if _, err := io.ReadFull(c.br, f.body[at:at+part]); err != nil {
+				return err
+			}
+			at += part
+		}
+	}
+	return nil
 }
 
 // checkProduceShape refuses a large Produce frame that is made of topics and partitions rather than of
 // records: decoding it would take a multiple of its bytes.
 func checkProduceShape(version int16, body []byte) error {
-	if len(body) <= eagerFrameBytes {
+	if len(body) <= checkedFrameBytes {
 		return nil
 	}
 	flexible := version >= 9

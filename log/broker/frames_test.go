@@ -251,7 +251,7 @@ func TestConnectionLimit(t *testing.T) {
 // Frames of a hostile shape are refused before decoding multiplies them.
 func TestProduceShape(t *testing.T) {
 	body := []byte{0, 1, 't', 0, 0, 0xff, 0xff, 0, 0, 0, 1}
-	topics := eagerFrameBytes / 2
+	topics := checkedFrameBytes / 2
 	body = binary.AppendUvarint(body, uint64(topics+1))
 	for range topics {
 		body = append(body, 1, 1, 0) // empty name, no partitions, no tags

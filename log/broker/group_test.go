@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -158,7 +160,12 @@ func TestGroupStaticMembers(t *testing.T) {
 		waitLong(t, "a stable group", func() bool {
 			d, err := adm.DescribeGroups(ctx, "g")
 			g = d["g"]
-			return err == nil && g.State == "Stable" && len(g.Members) == members
+			// A cooperative rebalance is over when everybody has partitions: the first of its two generations takes some away.
+			idle := slices.ContainsFunc(g.Members, func(m kadm.DescribedGroupMember) bool {
+				c, ok := m.Assigned.AsConsumer()
+				return !ok || len(c.Topics) == 0
+			})
+			return err == nil && g.State == "Stable" && len(g.Members) == members && !idle
 		})
 		return g
 	}
@@ -426,5 +433,56 @@ func TestGroupKcat(t *testing.T) {
 	}
 	if d, err := kadm.NewClient(cl).DescribeGroups(t.Context(), "kcat"); err != nil || d["kcat"].State != "Empty" {
 		t.Fatalf("%+v, %v", d, err)
+	}
+}
+
+// A client that is cut off while it waits in JoinGroup does not lead the generation that comes of it.
+func TestClientsThatAreGoneDoNotLead(t *testing.T) {
+	s := serve(t, shortSessions)
+	join := func(member string) *kmsg.JoinGroupRequest {
+		req := kmsg.NewPtrJoinGroupRequest()
+		req.Version, req.Group, req.MemberID, req.ProtocolType = 5, "g", member, "consumer"
+		req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 300_000, 300_000
+		p := kmsg.NewJoinGroupRequestProtocol()
+		p.Name = "range"
+		req.Protocols = append(req.Protocols, p)
+		return req
+	}
+	ask := func(c net.Conn, member string) *kmsg.JoinGroupResponse {
+		c.Write(request1(1, join(member)))
+		resp := kmsg.NewPtrJoinGroupResponse()
+		resp.Version = 5
+		if err := resp.ReadFrom(readFramed(t, c)[4:]); err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	first := dial(t, s.addr)
+	one := ask(first, ask(first, "").MemberID)
+	if one.ErrorCode != 0 || one.LeaderID != one.MemberID {
+		t.Fatalf("%+v", one)
+	}
+	gone := dial(t, s.addr)
+	id := ask(gone, "").MemberID
+	gone.Write(request1(2, join(id)))
+	members := func() (d group.Description) {
+		ch := make(chan group.Description, 1)
+		s.groups.Describe("g", func(_ int16, d group.Description) { ch <- d })
+		return <-ch
+	}
+	waitFor(t, "it to wait", func() bool { return len(members().Members) == 2 })
+	connections := s.Stats().Connections
+	gone.Close()
+	waitFor(t, "it to be gone", func() bool { return s.Stats().Connections < connections })
+	leave := kmsg.NewPtrLeaveGroupRequest()
+	leave.Group, leave.MemberID = "g", one.MemberID
+	first.Write(request1(3, leave))
+	readFramed(t, first)
+	// It keeps its place for a session, and has not joined.
+	if d := members(); d.State != group.PreparingRebalance || len(d.Members) != 1 {
+		t.Errorf("the group is %v with %d members", d.State, len(d.Members))
+	}
+	if resp := ask(dial(t, s.addr), id); resp.ErrorCode != 0 || resp.Generation != one.Generation+1 || resp.LeaderID != id {
+		t.Errorf("it came back to %+v", resp)
 	}
 }

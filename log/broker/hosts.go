@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -9,12 +8,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/rowtrail/rowtrail/log/broker/room"
 )
 
-// hostShare: the connections of one host together may hold this fraction of the bytes that all share, so that whatever
-// one host sends or leaves unread, the rest of the bytes serves the others (invariant 9).
-const hostShare = 2
+const (
+	// hostShare: the connections of one host together may hold this fraction of the bytes that all share where no others hold any,
+	// so that whatever hosts send or leave unread, there are bytes for the next one (invariant 9); package room says how many.
+	hostShare = 2
+	// smallShare: small requests have this fraction of the bytes in flight on top, but room for minSmall of them.
+	smallShare = 16
+	minSmall   = 4
+)
 
 // ipv6HostBits: an IPv6 host has a whole network of addresses of its own.
 const ipv6HostBits = 64
@@ -24,13 +28,10 @@ type listenerLimits struct {
 	maxConns int64
 	maxHost  int64 // connections of one host; 0: no such limit, and hosts are not told apart
 	conns    atomic.Int64
-	bytes    *semaphore.Weighted // bytes of requests being handled
-	maxBytes int64
-	fetching *semaphore.Weighted // bytes of fetched records on their way
-	maxFetch int64
+	bytes    *room.Room // of requests being handled
+	fetching *room.Room // of fetched records on their way
 	// answering are bytes of answers being written; building admits those that put together large ones.
-	answering *semaphore.Weighted
-	maxAnswer int64
+	answering *room.Room
 	building  builders
 
 	mu    sync.Mutex
@@ -40,20 +41,28 @@ type listenerLimits struct {
 func newListenerLimits(conns int, bytes, fetch, answer int64) *listenerLimits {
 	return &listenerLimits{
 		maxConns: int64(conns),
-		bytes:    semaphore.NewWeighted(bytes), maxBytes: bytes,
-		fetching: semaphore.NewWeighted(fetch), maxFetch: fetch,
-		answering: semaphore.NewWeighted(answer), maxAnswer: answer, building: newBuilders(),
+		bytes:    room.New(bytes, max(bytes/smallShare, minSmall*connReadBuffer*decodedFactor)),
+		fetching: room.New(fetch, 0), answering: room.New(answer, 0), building: newBuilders(),
 		hosts: map[netip.Addr]*host{},
 	}
 }
 
 // host is what the connections from one address share.
 type host struct {
-	addr            netip.Addr
-	conns           int64 // under listenerLimits.mu
-	bytes, fetching *semaphore.Weighted
-	answering       *semaphore.Weighted
-	denied          atomic.Int64 // Unix nanoseconds: when the last log-in that failed is answered
+	shares
+	addr   netip.Addr
+	conns  int64        // under listenerLimits.mu
+	denied atomic.Int64 // Unix nanoseconds: when the last log-in that failed is answered
+}
+
+// shares are what a host, or where hosts are not told apart a connection, has of the bytes that all share.
+type shares struct{ bytes, fetching, answering *room.Party }
+
+func (l *listenerLimits) shares(h *host) shares {
+	if h != nil {
+		return h.shares
+	}
+	return shares{bytes: l.bytes.Party(), fetching: l.fetching.Party(), answering: l.answering.Party()}
 }
 
 // deniedAt is when a log-in that fails is answered. Until then its connection counts among the host's, so that who guesses
@@ -100,13 +109,7 @@ func (l *listenerLimits) enter(remote net.Addr) (h *host, err error) {
 	defer l.mu.Unlock()
 	h = l.hosts[addr]
 	if h == nil {
-		h = &host{
-			addr:     addr,
-			bytes:    semaphore.NewWeighted(l.maxBytes / hostShare),
-			fetching: semaphore.NewWeighted(l.maxFetch / hostShare),
-
-			answering: semaphore.NewWeighted(l.maxAnswer / hostShare),
-		}
+		h = &host{addr: addr, shares: l.shares(nil)}
 		l.hosts[addr] = h
 	}
 	if h.conns >= l.maxHost {
@@ -142,61 +145,4 @@ func hostOf(remote net.Addr) netip.Addr {
 		}
 	}
 	return addr
-}
-
-// budget is bytes that are taken from several shares at once, the smallest share first.
-type budget struct {
-	shares []*semaphore.Weighted
-	most   int64 // that the smallest share has
-}
-
-func (b budget) tryAcquire(n int64) bool {
-	for i, s := range b.shares {
-		if !s.TryAcquire(n) {
-			budget{shares: b.shares[:i]}.release(n)
-			return false
-		}
-	}
-	return true
-}
-
-// acquire waits for each share in turn. All callers take them in the same order, so nobody waits for ever.
-func (b budget) acquire(ctx context.Context, n int64) error {
-	for i, s := range b.shares {
-		if err := s.Acquire(ctx, n); err != nil {
-			budget{shares: b.shares[:i]}.release(n)
-			return err
-		}
-	}
-	return nil
-}
-
-func (b budget) release(n int64) {
-	for _, s := range b.shares {
-		s.Release(n)
-	}
-}
-
-// inFlight and fetches are a connection's budgets.
-func (l *listenerLimits) inFlight(own int64, h *host) budget {
-	b := budget{shares: []*semaphore.Weighted{semaphore.NewWeighted(own)}, most: own}
-	if h != nil {
-		b.shares = append(b.shares, h.bytes)
-	}
-	b.shares = append(b.shares, l.bytes)
-	return b
-}
-
-func (l *listenerLimits) fetches(h *host) budget {
-	if h == nil {
-		return budget{shares: []*semaphore.Weighted{l.fetching}, most: l.maxFetch}
-	}
-	return budget{shares: []*semaphore.Weighted{h.fetching, l.fetching}, most: l.maxFetch / hostShare}
-}
-
-func (l *listenerLimits) answers(h *host) budget {
-	if h == nil {
-		return budget{shares: []*semaphore.Weighted{l.answering}, most: l.maxAnswer}
-	}
-	return budget{shares: []*semaphore.Weighted{h.answering, l.answering}, most: l.maxAnswer / hostShare}
 }

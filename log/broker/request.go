@@ -6,6 +6,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/log/broker/room"
 )
 
 // request is one decoded request and where it came from.
@@ -17,8 +19,8 @@ type request struct {
 	clientID string // "" when the client sent none
 	host     string // client's address without port, as group members report it
 	internal bool   // came through Dialer: the internal principal
-	fetches  budget // of fetched records
-	weight   int64  // of bytes in flight, until the answer takes its place
+	fetching *room.Party
+	held     *room.Hold // of bytes in flight, until the answer takes its place
 
 	principal string // the user that logged in
 	session   *session

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/log/broker/room"
 )
 
 // maxPooledResponse is the largest buffer of a Fetch response kept for reuse; other answers have smaller ones.
@@ -13,8 +15,8 @@ const maxPooledResponse = 4 << 20 // bytes
 // stagedReply is the answer to a staged request, awaited in order.
 type stagedReply struct {
 	header   header
-	weight   int64
-	throttle int32 // milliseconds, told in the response
+	held     *room.Hold // of bytes in flight
+	throttle int32      // milliseconds, told in the response
 	result   <-chan stagedResult
 }
 
@@ -33,7 +35,7 @@ func (c *conn) stage(f frame, r *request) (err error) {
 	result := make(chan stagedResult, 1)
 	c.behind.Add(1)
 	throttle := c.mute(throttledProduce, c.charge(r, throttledProduce, float64(len(f.body))))
-	c.staged <- stagedReply{header: f.header, weight: f.weight, throttle: throttle, result: result}
+	c.staged <- stagedReply{header: f.header, held: f.held, throttle: throttle, result: result}
 	done := func(resp kmsg.Response, err error) {
 		select {
 		case result <- stagedResult{resp, err}:
@@ -67,7 +69,7 @@ func (c *conn) answer(replies <-chan stagedReply) {
 			broken = true
 			c.fail(err)
 		}
-		c.unreserve(r.weight)
+		r.held.Release()
 		c.behind.Done()
 	}
 }
@@ -136,8 +138,8 @@ func appendResponse(dst []byte, h header, resp kmsg.Response) []byte {
 
 // responseSize estimates a response from above where growing its buffer would be costly.
 func responseSize(resp kmsg.Response) int {
-	size := 512
 	if f, ok := resp.(*kmsg.FetchResponse); ok {
+		size := emptyResponse
 		for i := range f.Topics {
 			t := &f.Topics[i]
 			size += 32 + len(t.Topic)
@@ -145,6 +147,26 @@ func responseSize(resp kmsg.Response) int {
 				size += 96 + len(t.Partitions[j].RecordBatches) + 16*len(t.Partitions[j].AbortedTransactions)
 			}
 		}
+		return size
 	}
-	return size
+	return max(sizeAbove(resp), emptyResponse)
+}
+
+const emptyResponse = 512 // bytes that suffice for most
+
+// sizeAbove bounds the answers that hand out what members of a group gave; 0: an answer of another kind.
+func sizeAbove(resp kmsg.Response) int {
+	const lengths = 32 // of an element's fields
+	switch r := resp.(type) {
+	case *kmsg.JoinGroupResponse:
+		size := emptyResponse + len(r.LeaderID) + len(r.MemberID) + len(deref(r.Protocol)) + len(deref(r.ProtocolType))
+		for i := range r.Members {
+			m := &r.Members[i]
+			size += lengths + len(m.MemberID) + len(deref(m.InstanceID)) + len(m.ProtocolMetadata)
+		}
+		return size
+	case *kmsg.SyncGroupResponse:
+		return emptyResponse + len(r.MemberAssignment) + len(deref(r.Protocol)) + len(deref(r.ProtocolType))
+	}
+	return 0
 }

@@ -173,6 +173,19 @@ func (c *Coordinator) Sync(group string, r SyncRequest, reply func(SyncResult)) 
 	})
 }
 
+// Gone gives up a Join or Sync whose client is no longer there.
+func (c *Coordinator) Gone(group string, w *Wait) {
+	c.on(group, func(s *shard, code int16) {
+		if code != 0 {
+			return
+		}
+		if k := s.get(group); k != nil {
+			k.Gone(w, s.j.Now())
+			s.schedule(k)
+		}
+	})
+}
+
 // Heartbeat handles Heartbeat.
 func (c *Coordinator) Heartbeat(group, memberID, instanceID string, generation int32, reply func(code int16)) {
 	c.on(group, func(s *shard, code int16) {

@@ -16,6 +16,7 @@ type JoinRequest struct {
 	// TwoSteps (version 4 and later): a new dynamic member is first given an id, with which it joins again, so a
 	// client that never hears our answer leaves no member behind.
 	TwoSteps bool
+	Wait     *Wait // nil: the request is never given up
 	// MaySkip (version 9 and later): a leader can be told not to assign.
 	MaySkip bool
 }
@@ -118,7 +119,8 @@ func (g *Group) joinKnown(r JoinRequest, now time.Time, reply func(JoinResult)) 
 		return
 	}
 	m.take(r)
-	m.wait(reply, now)
+	m.told = true
+	m.await(r.Wait, reply, now)
 	g.prepare(now)
 }
 
@@ -128,23 +130,25 @@ func (m *member) take(r JoinRequest) {
 	m.session, m.rebalance, m.protocols = r.Session, r.Rebalance, r.Protocols
 }
 
-// wait parks a join. A wait that the member abandoned is answered, so nothing waits twice.
-func (m *member) wait(reply func(JoinResult), now time.Time) {
+// await parks a join. A wait that the member abandoned is answered, so nothing waits twice.
+func (m *member) await(w *Wait, reply func(JoinResult), now time.Time) {
 	m.answerJoin(JoinResult{Code: kerr.RebalanceInProgress.Code, MemberID: m.id, Generation: -1}, now)
 	m.answerSync(SyncResult{Code: kerr.RebalanceInProgress.Code}, now)
 	m.join = reply
+	w.of(m)
 }
 
 // enter makes a new member and starts or joins a rebalance.
 func (g *Group) enter(r JoinRequest, now time.Time, reply func(JoinResult)) {
+	_, told := g.pending[r.MemberID]
 	delete(g.pending, r.MemberID)
-	m := &member{id: r.MemberID, instance: r.InstanceID, seen: now}
+	m := &member{id: r.MemberID, instance: r.InstanceID, seen: now, told: told}
 	m.take(r)
 	if len(g.members) == 0 {
 		g.protocolType = r.ProtocolType
 	}
 	g.add(m)
-	m.wait(reply, now)
+	m.await(r.Wait, reply, now)
 	if g.state == PreparingRebalance && !g.notBefore.IsZero() && g.initialDelay() > 0 {
 		// Another early member: hold the first generation open a little longer, up to joinBy.
 		g.notBefore = now.Add(g.initialDelay())
@@ -183,12 +187,12 @@ func (g *Group) replaceStatic(old *member, r JoinRequest, now time.Time, reply f
 		g.protocolType = r.ProtocolType
 	}
 	if g.state != Stable || g.choose() != g.protocol {
-		m.wait(reply, now)
+		m.await(r.Wait, reply, now)
 		g.prepare(now)
 		return
 	}
 	// The generation stands: its members are the same as before.
-	m.join = reply
+	m.await(r.Wait, reply, now)
 	generation := g.generation
 	g.host.Save(g, func(now time.Time, err error) {
 		if m.join == nil {

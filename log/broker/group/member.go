@@ -26,6 +26,8 @@ type member struct {
 	// Invariant: at most one of join and sync waits.
 	join func(JoinResult)
 	sync func(SyncResult)
+	wait *Wait // of the one that waits; nil: it cannot be given up
+	told bool  // its client knows its id
 }
 
 // expires is when the session ends; zero while the member waits for us.
@@ -54,7 +56,7 @@ func (m *member) offers(protocols []Protocol) bool {
 // answerJoin ends a wait in JoinGroup, if there is one.
 func (m *member) answerJoin(r JoinResult, now time.Time) {
 	if f := m.join; f != nil {
-		m.join = nil
+		m.join, m.told = nil, true
 		m.seen = now
 		f(r)
 	}

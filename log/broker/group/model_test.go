@@ -31,6 +31,8 @@ type modelClient struct {
 	joining        bool
 	syncing        bool
 	leads          bool
+	wait           *Wait  // of the request under way
+	lost           func() // its answer will not come
 	members        []string
 	fenced         bool
 }
@@ -64,7 +66,13 @@ func (m *model) join(t *rapid.T, c *modelClient) {
 	c.joining, c.syncing = true, false
 	m.open++
 	answered := false
-	r := JoinRequest{MemberID: c.memberID, InstanceID: c.instance, ClientID: c.name, TwoSteps: true, MaySkip: true,
+	c.wait, c.lost = &Wait{}, func() {
+		if !answered {
+			m.open--
+			c.joining, answered = false, true
+		}
+	}
+	r := JoinRequest{Wait: c.wait, MemberID: c.memberID, InstanceID: c.instance, ClientID: c.name, TwoSteps: true, MaySkip: true,
 		Session:      time.Duration(rapid.IntRange(1, 5).Draw(t, "session")) * time.Second,
 		Rebalance:    time.Duration(rapid.IntRange(1, 10).Draw(t, "rebalance")) * time.Second,
 		ProtocolType: "consumer", Protocols: rapid.SampledFrom(protocols).Draw(t, "protocols")}
@@ -134,6 +142,13 @@ func (m *model) sync(t *rapid.T, c *modelClient) {
 		}
 	}
 	answered := false
+	r.Wait, c.lost = &Wait{}, func() {
+		if !answered {
+			m.open--
+			c.syncing, answered = false, true
+		}
+	}
+	c.wait = r.Wait
 	m.g.Sync(r, m.now, func(res SyncResult) {
 		if answered {
 			t.Fatalf("%s: SyncGroup was answered twice", c.name)
@@ -257,6 +272,11 @@ func TestGroupModel(t *testing.T) {
 				c := client(t, func(c *modelClient) bool { return c.memberID != "" })
 				m.g.Leave(c.memberID, c.instance, m.now)
 				c.memberID, c.generation = "", 0
+			},
+			"gone": func(t *rapid.T) {
+				c := client(t, func(c *modelClient) bool { return c.joining || c.syncing })
+				m.g.Gone(c.wait, m.now)
+				c.lost()
 			},
 			"time": func(t *rapid.T) {
 				m.now = m.now.Add(time.Duration(rapid.IntRange(1, 4000).Draw(t, "ms")) * time.Millisecond)

@@ -15,6 +15,7 @@ type SyncRequest struct {
 	Generation             int32
 	ProtocolType, Protocol string // "": not told (before version 5)
 	Assignments            map[string][]byte
+	Wait                   *Wait // nil: the request is never given up
 }
 
 // SyncResult answers a SyncRequest.
@@ -49,6 +50,7 @@ func (g *Group) Sync(r SyncRequest, now time.Time, reply func(SyncResult)) {
 	}
 	m.answerSync(SyncResult{Code: kerr.RebalanceInProgress.Code}, now)
 	m.sync = reply
+	r.Wait.of(m)
 	if m.id == g.leader && !g.saving {
 		g.assign(r.Assignments)
 	}
