@@ -1,6 +1,9 @@
 package configs
 
 import (
+	"fmt"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -53,6 +56,34 @@ func TestClusterAddress(t *testing.T) {
 		cfg, err := Parse("f", []byte("cluster: {"+text+"}\n"), testEnv(nil, nil))
 		if err != nil || cfg.ClusterAddress() != want {
 			t.Errorf("%s: %s, %v", text, cfg.ClusterAddress(), err)
+		}
+	}
+}
+
+// TestClusterExamplesBelongTogether: the three files differ in what is a node's own alone.
+func TestClusterExamplesBelongTogether(t *testing.T) {
+	var first *Config
+	racks := map[string]bool{}
+	for i := int32(1); i <= 3; i++ {
+		name := fmt.Sprintf("cluster/node%d.yaml", i)
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := Parse(name, data, exampleEnv())
+		if err != nil {
+			t.Fatal(err)
+		}
+		host := fmt.Sprintf("rowtrail-%d", i)
+		if cfg.Node.ID != i || racks[cfg.Node.Rack] || cfg.Listen.Advertised.Host() != host || cfg.ClusterAddress().Host() != host {
+			t.Errorf("%s: %+v, advertised %s and %s", name, cfg.Node, cfg.Listen.Advertised, cfg.ClusterAddress())
+		}
+		racks[cfg.Node.Rack] = true
+		if first == nil {
+			first = cfg
+		}
+		if !reflect.DeepEqual(cfg.Cluster, first.Cluster) || !reflect.DeepEqual(cfg.Log, first.Log) {
+			t.Errorf("%s: cluster or log differ from node1.yaml's", name)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func exampleEnv() Environment {
 }
 
 func TestExamplesLoad(t *testing.T) {
-	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "secure.yaml", "kafka.yaml"} {
+	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "secure.yaml", "kafka.yaml", "cluster/node1.yaml", "cluster/node2.yaml", "cluster/node3.yaml"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ func TestSchemaFollowsTheDecoder(t *testing.T) {
 			t.Errorf("schema.json lacks %s", f.Path)
 		}
 	}
-	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "secure.yaml", "kafka.yaml"} {
+	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "secure.yaml", "kafka.yaml", "cluster/node1.yaml", "cluster/node2.yaml", "cluster/node3.yaml"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

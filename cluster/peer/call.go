@@ -36,7 +36,7 @@ func (n *Network) CallAddress(ctx context.Context, address string, request []byt
 
 // Ask is CallAddress for a process that is no node of the network and serves nothing.
 func Ask(ctx context.Context, self Identity, address string, secure func() *tls.Config, request []byte) ([]byte, Identity, error) {
-	c, id, stop, err := open(ctx, ctx, address, secure, Hello{Version: Version, Kind: Call, Identity: self})
+	c, id, stop, err := open(ctx, ctx, address, secure, Hello{Version: Version, Kind: Call, Identity: self}, minVersion)
 	if err != nil {
 		return nil, id, err
 	}

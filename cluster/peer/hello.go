@@ -65,8 +65,8 @@ const (
 	maxHelloBytes = 16 << 10
 )
 
-// greet says hello on a new connection and returns who answered.
-func greet(c net.Conn, h Hello) (Identity, error) {
+// greet says hello on a new connection and returns who answered. least is the lowest version that this release speaks.
+func greet(c net.Conn, h Hello, least int) (Identity, error) {
 	if err := c.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return Identity{}, err
 	}
@@ -76,6 +76,9 @@ func greet(c net.Conn, h Hello) (Identity, error) {
 	var r reply
 	if err := readJSON(c, &r); err != nil {
 		return Identity{}, err
+	}
+	if r.Error == "" && r.Version < least {
+		return r.Identity, tooOld(r.Hello, least)
 	}
 	if r.Later {
 		return r.Identity, fmt.Errorf("%w: %s", ErrLater, r.Error)
@@ -107,6 +110,10 @@ func welcome(c net.Conn, self Hello, check func(Hello) error) (Hello, error) {
 		return h, err
 	}
 	return h, c.SetDeadline(time.Time{})
+}
+
+func tooOld(h Hello, least int) error {
+	return fmt.Errorf("%w: node %d speaks version %d between nodes, this release needs %d; upgrade it first, one release at a time", ErrRefused, h.Node, h.Version, least)
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -31,6 +32,8 @@ type Options struct {
 	ServerTLS *tls.Config        // nil: in the clear
 	ClientTLS func() *tls.Config // asked for every connection, as certificates change; nil: in the clear
 	Logger    *slog.Logger
+	// Version and MinVersion are what is spoken; 0: this release's.
+	Version, MinVersion int
 }
 
 // Bounds and times of the connections.
@@ -70,6 +73,7 @@ type senderKey struct {
 
 // New starts a network on a listener, which it closes.
 func New(l net.Listener, opts Options) *Network {
+	opts.Version, opts.MinVersion = cmp.Or(opts.Version, Version), cmp.Or(opts.MinVersion, minVersion)
 	n := &Network{opts: opts, listener: l, senders: map[senderKey]*sender{}, conns: map[net.Conn]struct{}{}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.wg.Go(n.accept)
@@ -124,7 +128,7 @@ func (n *Network) Open(ctx context.Context, node int32, kind Kind) (net.Conn, er
 
 // OpenAddress is Open for whoever listens at an address.
 func (n *Network) OpenAddress(ctx context.Context, address string, kind Kind) (net.Conn, Identity, error) {
-	c, id, stop, err := open(ctx, n.ctx, address, n.opts.ClientTLS, n.hello(kind))
+	c, id, stop, err := open(ctx, n.ctx, address, n.opts.ClientTLS, n.hello(kind), n.opts.MinVersion)
 	if err != nil {
 		return nil, id, err
 	}
@@ -132,7 +136,7 @@ func (n *Network) OpenAddress(ctx context.Context, address string, kind Kind) (n
 }
 
 // open connects and says hello; the connection ends with life.
-func open(ctx, life context.Context, address string, secure func() *tls.Config, h Hello) (c net.Conn, id Identity, stop func() bool, err error) {
+func open(ctx, life context.Context, address string, secure func() *tls.Config, h Hello, least int) (c net.Conn, id Identity, stop func() bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	d := &net.Dialer{}
@@ -152,7 +156,7 @@ func open(ctx, life context.Context, address string, secure func() *tls.Config, 
 		c = t
 	}
 	stop = context.AfterFunc(life, func() { _ = c.Close() })
-	if id, err = greet(c, h); err != nil {
+	if id, err = greet(c, h, least); err != nil {
 		stop()
 		_ = c.Close()
 		return nil, id, nil, fmt.Errorf("%s: %w", address, err)
@@ -172,7 +176,7 @@ func (s *stoppable) Close() error {
 }
 
 func (n *Network) hello(kind Kind) Hello {
-	return Hello{Version: Version, Kind: kind, Identity: n.opts.Self()}
+	return Hello{Version: n.opts.Version, Kind: kind, Identity: n.opts.Self()}
 }
 
 func (n *Network) accept() {
@@ -247,8 +251,8 @@ func (n *Network) serve(c net.Conn) {
 }
 
 func (n *Network) check(h Hello) error {
-	if h.Version < minVersion {
-		return fmt.Errorf("node %d speaks version %d between nodes, this release needs %d; upgrade it first", h.Node, h.Version, minVersion)
+	if h.Version < n.opts.MinVersion {
+		return tooOld(h, n.opts.MinVersion)
 	}
 	if h.Kind != Control && h.Kind != Append && n.opts.Serve[h.Kind] == nil {
 		return fmt.Errorf("connections of kind %q are not known here; upgrade this node", h.Kind)

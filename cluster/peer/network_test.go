@@ -31,12 +31,14 @@ type pair struct {
 	gone  map[int32]int      // by who noticed
 	check func(Hello) error
 	logs  bytes.Buffer
+
+	versions map[int32][2]int // by node: version and lowest one; this release's where it is not set
 }
 
 func newPair(t *testing.T) *pair {
 	p := &pair{
 		t: t, nets: map[int32]*Network{}, addrs: map[int32]string{}, got: map[int32][][]byte{}, lost: map[int32]int{}, gone: map[int32]int{},
-		check: func(Hello) error { return nil },
+		versions: map[int32][2]int{}, check: func(Hello) error { return nil },
 	}
 	for id := int32(1); id <= 2; id++ {
 		p.start(id)
@@ -94,7 +96,7 @@ func (p *pair) start(id int32) {
 			defer p.mu.Unlock()
 			p.gone[id]++
 		},
-		Logger: slog.New(slog.NewTextHandler(lockedWriter{p}, nil)),
+		Logger: slog.New(slog.NewTextHandler(lockedWriter{p}, nil)), Version: p.versions[id][0], MinVersion: p.versions[id][1],
 	})
 }
 
@@ -236,6 +238,32 @@ func TestWhoIsTurnedAwayHearsWhy(t *testing.T) {
 	}
 	if len(p.got[2]) != 0 {
 		t.Error("frames of a node that was turned away arrived")
+	}
+}
+
+// TestReleasesAsideWorkTogether: nodes of two releases that follow each other speak; of others each says which one is too old, whoever calls.
+func TestReleasesAsideWorkTogether(t *testing.T) {
+	p := newPair(t)
+	for _, c := range []struct {
+		name     string
+		one, two [2]int
+		want     string
+	}{
+		{"the next release", [2]int{2, 1}, [2]int{1, 1}, ""},
+		{"of one line", [2]int{3, 2}, [2]int{2, 1}, ""},
+		{"two releases apart", [2]int{3, 2}, [2]int{1, 1}, "node 2 speaks version 1 between nodes, this release needs 2; upgrade it first"},
+	} {
+		for id, v := range map[int32][2]int{1: c.one, 2: c.two} {
+			p.stop(id)
+			p.versions[id] = v
+			p.start(id)
+		}
+		for from, to := range map[int32]int32{1: 2, 2: 1} {
+			_, err := p.nets[from].Call(t.Context(), to, []byte("x"))
+			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s: node %d calls: %v", c.name, from, err)
+			}
+		}
 	}
 }
 
