@@ -134,10 +134,23 @@ func (s *sender) probe() error {
 	if s.kind != Control {
 		return io.EOF
 	}
-	c, err := s.dial()
-	if err != nil {
-		return err
+	for tries := 1; ; tries++ {
+		c, err := s.dial()
+		if err == nil {
+			_ = c.Close()
+			return io.EOF
+		}
+		// A process that ends closes its connections before its listener or behind it: what was accepted in between was reset.
+		if tries == maxProbes || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, ErrRefused) || errors.Is(err, ErrLater) {
+			return err
+		}
+		select {
+		case <-time.After(minBackoff):
+		case <-s.n.ctx.Done():
+			return err
+		}
 	}
-	_ = c.Close()
-	return io.EOF
 }
+
+// maxProbes bounds how often a connection that ended is asked after.
+const maxProbes = 4
