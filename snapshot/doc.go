@@ -3,7 +3,7 @@
 //
 // Each keyed, committed record is one small entry under
 //
-//	k | topic id | partition | key | ^offset  ->  timestamp, commit time and commit position, tombstone, size
+//	k | fold id | key | ^offset  ->  timestamp, commit time and commit position, tombstone, size
 //
 // so the first hit at a key is its latest record, a walk on from there finds its state as of an offset, a time or a source
 // position, and all hits are its history. Values are not stored again: they are read back from the log.
@@ -20,13 +20,19 @@
 // The database is not synced. A fold step writes its entries and the next offset to fold in one Badger transaction,
 // and Badger replays a transaction whole or not at all and in commit order. So after a crash the database is the fold of
 // some prefix of the log: no record is skipped, and none is folded twice, for which the fold would not care anyway, as an
-// entry is a function of its record. A topic's deletion or rebuild first persists, in one transaction, that the old id is to
+// entry is a function of its record. The deletion or rebuild of a partition's fold first persists, in one transaction, that the old id is to
 // be deleted and which id takes its place; the deletion itself is idempotent and starts over after a crash.
 //
 // The log may be another than the one that was folded: a topic deleted and created again while nobody looked. The log's id and
-// the last folded batch are kept with the offset and compared before a view is used; on a mismatch the topic is rebuilt. Of a
+// the last folded batch are kept with the offset and compared before a view is used; on a mismatch the partition is folded anew. Of a
 // batch that compaction may have touched, what compaction keeps is compared (base and last offset, leader epoch), and one that
 // it has taken is not missed.
+//
+// # Partitions elsewhere
+//
+// Each partition of a topic has a fold of its own, found by an id of its own, so that partitions may come and go and be replaced by other replicas. A
+// question about a partition that is not here is an ErrElsewhere. Questions about some partitions have answers that can be merged with those of other
+// nodes into the answer of all (MergeLatest, MergeScans, MergeHistories); package spread does so.
 //
 // # Compacted topics
 //

@@ -64,12 +64,14 @@ type Options struct {
 	Node  Node
 	Views Views
 	// Stale answer from this node's replicas as they are; nil: as Views.
-	Stale   Views
-	Others  Others // nil: there are no other nodes
-	Storage func() log.StoreStats
-	Groups  func() []broker.GroupLag
-	Kafka   func() broker.Stats
-	Cluster Cluster
+	Stale  Views
+	Others Others // nil: there are no other nodes
+	// Position asks a node how far its connector is; false: it did not say. nil: there are no other nodes.
+	Position func(ctx context.Context, node int32, connector string) (string, bool)
+	Storage  func() log.StoreStats
+	Groups   func() []broker.GroupLag
+	Kafka    func() broker.Stats
+	Cluster  Cluster
 	// Elsewhere names the brokers of the cluster that holds the log instead of this node; the four before are then not set.
 	Elsewhere string
 	// Restart starts a connector or sink (role) anew, and tells which node runs it.

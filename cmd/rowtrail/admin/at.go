@@ -53,6 +53,12 @@ func (s *Server) reached(ctx context.Context, t Topic, at snapshot.At, now time.
 	case at.Position != nil:
 		for _, c := range s.opts.Node.Connectors() {
 			have, ok := ParseLSN(c.Position)
+			if ok && strings.HasPrefix(t.Name, c.Name+".") && *at.Position > have && !c.Here && s.opts.Position != nil {
+				// What is known of another node's connector is older than what it has written.
+				if c.Position, ok = s.opts.Position(ctx, c.Node, c.Name); ok {
+					have, ok = ParseLSN(c.Position)
+				}
+			}
 			if ok && strings.HasPrefix(t.Name, c.Name+".") && *at.Position > have {
 				return fmt.Errorf("position %s is beyond %s, up to which connector %s has written; leave the point out to ask for now",
 					FormatLSN(*at.Position), c.Position, c.Name)

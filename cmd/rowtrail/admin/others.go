@@ -17,12 +17,16 @@ type NodeTopics struct {
 	Topics []Topic
 }
 
-// TopicsPath is where a node answers Others.
-const TopicsPath = "/topics"
+// Where a node answers other nodes.
+const (
+	TopicsPath     = "/topics"
+	ConnectorsPath = "/connectors"
+)
 
-// TopicsHandler answers another node's Others. It asks nobody.
-func TopicsHandler(n Node) http.Handler {
+// OthersHandler answers other nodes. It asks nobody.
+func OthersHandler(n Node) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+ConnectorsPath, func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, n.Connectors()) })
 	mux.HandleFunc("GET "+TopicsPath, func(w http.ResponseWriter, r *http.Request) {
 		list := []Topic{}
 		if name := r.FormValue("topic"); name == "" {

@@ -22,6 +22,7 @@ type rowFlags struct {
 	limit int64
 	full  bool
 	text  bool
+	stale bool
 }
 
 // query asks for columns as text where people read, for records as they are where programs do.
@@ -29,6 +30,9 @@ func (f *rowFlags) query(table bool) url.Values {
 	q := url.Values{}
 	if f.at != "" {
 		q.Set("at", f.at)
+	}
+	if f.stale {
+		q.Set("stale", "ok")
 	}
 	if f.limit >= 0 {
 		q.Set("limit", strconv.FormatInt(f.limit, 10))
@@ -64,6 +68,7 @@ compaction has taken what a point in the past needs, the answer is an error that
 	c.Flags().Int64Var(&f.limit, "limit", -1, "print at most this many rows")
 	c.Flags().BoolVar(&f.full, "full", false, "print whole change events instead of rows")
 	c.Flags().BoolVar(&f.text, "text", false, "print columns as the source's text in JSON too, instead of Debezium's representation")
+	c.Flags().BoolVar(&f.stale, "stale", false, "answer from the node's own replicas where it has some, which may be behind, instead of asking the leaders")
 	a.httpFlag(c)
 	return c
 }
@@ -86,6 +91,7 @@ one column; a key that is plain text is written without quotes or as an answer s
 	c.Flags().Int64Var(&f.limit, "limit", -1, "print at most this many versions")
 	c.Flags().BoolVar(&f.full, "full", false, "print whole change events instead of rows")
 	c.Flags().BoolVar(&f.text, "text", false, "print columns as the source's text in JSON too, instead of Debezium's representation")
+	c.Flags().BoolVar(&f.stale, "stale", false, "answer from the node's own replicas where it has some, which may be behind, instead of asking the leaders")
 	a.httpFlag(c)
 	return c
 }

@@ -250,7 +250,7 @@ func (d *Daemon) openAdmin() error {
 	if d.external() {
 		opts.Elsewhere = strings.Join(d.cfg.Log.Kafka.Brokers, ",")
 	} else {
-		opts.Views, opts.Stale, opts.Others, opts.Cluster = d.rows, d.rows.Stale(), d.others, d.node
+		opts.Views, opts.Stale, opts.Others, opts.Position, opts.Cluster = d.rows, d.rows.Stale(), d.others, d.position, d.node
 		opts.Storage, opts.Groups, opts.Kafka = d.store.Stats, d.broker.GroupLags, d.broker.Stats
 	}
 	err := d.admin.Open(opts)

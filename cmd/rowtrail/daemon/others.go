@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
+	"github.com/rowtrail/rowtrail/connectors"
 )
 
 // othersTimeout bounds what the other nodes may take to say how they have a topic.
@@ -43,19 +44,42 @@ func (d *Daemon) others(ctx context.Context, topic string) (list []admin.NodeTop
 }
 
 func (d *Daemon) topicsOf(ctx context.Context, node int32, path string) (topics []admin.Topic, err error) {
+	err = d.ask(ctx, node, path, &topics)
+	return topics, err
+}
+
+// position asks a node how far its connector is.
+func (d *Daemon) position(ctx context.Context, node int32, connector string) (string, bool) {
+	ctx, cancel := context.WithTimeout(ctx, othersTimeout)
+	defer cancel()
+	var list []connectors.Status
+	if err := d.ask(ctx, node, admin.ConnectorsPath, &list); err != nil {
+		d.logger.Debug("a node did not say how far its connector is", "node", node, "connector", connector, "error", err)
+		return "", false
+	}
+	for _, c := range list {
+		if c.Name == connector && c.Here {
+			return c.Position, true
+		}
+	}
+	return "", false
+}
+
+// ask reads what another node answers into answer.
+func (d *Daemon) ask(ctx context.Context, node int32, path string, answer any) error {
 	if !d.node.Alive(node) {
-		return nil, fmt.Errorf("node %d was not heard of lately", node)
+		return fmt.Errorf("node %d was not heard of lately", node)
 	}
-	answer, err := d.rows.Get(ctx, node, path)
+	r, err := d.rows.Get(ctx, node, path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("node %d: %s", node, answer.Status)
+	defer func() { _ = r.Body.Close() }()
+	if r.StatusCode != http.StatusOK {
+		return fmt.Errorf("node %d: %s", node, r.Status)
 	}
-	if err := json.NewDecoder(answer.Body).Decode(&topics); err != nil {
-		return nil, fmt.Errorf("node %d: %w", node, err)
+	if err := json.NewDecoder(r.Body).Decode(answer); err != nil {
+		return fmt.Errorf("node %d: %w", node, err)
 	}
-	return topics, nil
+	return nil
 }

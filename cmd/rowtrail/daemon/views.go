@@ -9,7 +9,7 @@ import (
 
 func (d *Daemon) startViews() error {
 	r, err := rows.Open(rows.Options{
-		Dir: filepath.Join(d.cfg.Node.DataDir, "views"), Node: d.node, Logger: d.logger.With("part", "views"), Others: admin.TopicsHandler(d), Hidden: internal,
+		Dir: filepath.Join(d.cfg.Node.DataDir, "views"), Node: d.node, Logger: d.logger.With("part", "views"), Others: admin.OthersHandler(d), Hidden: internal,
 	})
 	if err != nil {
 		return err
