@@ -448,7 +448,7 @@ func TestSimRandom(t *testing.T) {
 		}
 	})
 	t.Logf("%d appends acknowledged, %d truncations, up to %d terms in a run", acked, truncations, highest)
-	if acked == 0 || truncations == 0 || highest < 3 {
+	if !testing.Short() && (acked == 0 || truncations == 0 || highest < 3) {
 		t.Error("the runs were too tame to show anything")
 	}
 }
