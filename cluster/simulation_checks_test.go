@@ -153,6 +153,51 @@ func (s *simulation) append(m *machine, i int, text string, acks int16) {
 	m.wake()
 }
 
+// confirm asks a node for a linearizable read: what it has applied when it may answer holds whatever was acknowledged when it was asked.
+func (s *simulation) confirm(m *machine, i int) {
+	g, r, before := s.groups[i], m.here[i], int64(-1)
+	for base := range g.acked {
+		before = max(before, base)
+	}
+	m.sched.run(r.g, func() {
+		r.g.confirm(func(err error) {
+			if err != nil {
+				return
+			}
+			s.counts["reads"]++
+			if r.mem.hwm() <= before {
+				s.fail("group %d: %v answers a read with %d records, after offset %d was acknowledged", g.id, r.member, r.mem.hwm(), before)
+			}
+		})
+	})
+	m.wake()
+}
+
+// deposed checks for how long a leader that has been replaced goes on as if it were one: Raft asks whether a quorum has been heard of every
+// electionTicks of the leader's own clock, so no more than two such times. What it serves meanwhile is old, and never wrong.
+func (s *simulation) deposed() {
+	for _, m := range s.nodes {
+		for i, r := range m.here {
+			if r == nil {
+				continue
+			}
+			l, newer := r.g.lead.Load(), false
+			for epoch := range s.groups[i].leaders {
+				newer = newer || epoch > l.epoch
+			}
+			switch {
+			case !l.self || !newer:
+				r.stale = 0
+			case r.stale == 0:
+				r.stale = m.ticks
+				s.counts["deposed leaders"]++
+			case m.ticks-r.stale > 2*electionTicks+1:
+				s.fail("group %d: %v says that it leads for %d ticks after another one did", s.groups[i].id, r.member, m.ticks-r.stale)
+			}
+		}
+	}
+}
+
 // ask sends an append to whoever says that it leads.
 func (s *simulation) ask(i int, text string, acks int16) {
 	var leading []*machine

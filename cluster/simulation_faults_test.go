@@ -101,6 +101,10 @@ func newSimulation(seed uint64, say func(string, ...any)) *simulation {
 		s.disturb()
 		return true
 	})
+	s.every(func() time.Duration { return 100 * time.Millisecond }, func() bool {
+		s.deposed()
+		return !s.quiet
+	})
 	s.every(func() time.Duration { return s.upTo(50 * time.Millisecond) }, func() bool {
 		m := s.nodes[s.rng.IntN(len(s.nodes))]
 		if i := s.rng.IntN(len(s.groups)); m.up() && m.here[i] != nil && s.now >= m.frozen {
@@ -114,6 +118,11 @@ func newSimulation(seed uint64, say func(string, ...any)) *simulation {
 func (s *simulation) client() {
 	i := s.rng.IntN(len(s.groups))
 	g := s.groups[i]
+	if s.chance(0.1) {
+		if m := s.nodes[s.rng.IntN(len(s.nodes))]; m.up() && m.here[i] != nil {
+			s.confirm(m, i)
+		}
+	}
 	if s.chance(0.03) {
 		for _, m := range s.nodes {
 			if m.up() && m.here[i] != nil && m.here[i].g.lead.Load().self {

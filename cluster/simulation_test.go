@@ -139,6 +139,7 @@ type machine struct {
 	working []bool // a turn of the worker is planned
 	writing bool
 	out     map[int32][]Envelope
+	ticks   int  // of the clock that were handed on
 	dying   bool // the disk has failed the commit that it crashes in
 }
 
@@ -146,6 +147,7 @@ type simReplica struct {
 	member Member
 	mem    *memLog
 	g      *group
+	stale  int // the machine's ticks when this replica was first seen to lead although another one does; 0: it has not been
 }
 
 const simWorkers = 2
@@ -171,6 +173,7 @@ func (m *machine) start() {
 			return false
 		}
 		if s.now >= m.frozen {
+			m.ticks++
 			m.sched.tick()
 			m.wake()
 		}
@@ -439,7 +442,7 @@ func (m *machine) reconcile(i int, p *Placement) {
 			return
 		}
 		s.note("node %d opens %v of group %d at %d of %d", m.id, member, g.id, mem.fold.index, l.last())
-		m.here[i] = &simReplica{member, mem, opened}
+		m.here[i] = &simReplica{member: member, mem: mem, g: opened}
 	}
 	m.wake()
 }
