@@ -189,8 +189,8 @@ func (t *transfers) take(c net.Conn, from peer.Identity) error {
 		return err
 	}
 	part := t.partition(h.Group)
-	if part == nil {
-		return fmt.Errorf("group %d has no replica here yet", h.Group)
+	if part == nil || part.ID() != logID(h.Group, memberOf(m.GetTo()).Gen) {
+		return fmt.Errorf("group %d does not have the replica %v here", h.Group, memberOf(m.GetTo()))
 	}
 	in, err := part.Receive(m.GetFrom(), snap)
 	if err != nil {
@@ -219,10 +219,11 @@ func (t *transfers) take(c net.Conn, from peer.Identity) error {
 	}
 	meta := m.GetSnapshot().GetMetadata()
 	meta.ConfState = withLearner(meta.GetConfState(), m.GetTo())
+	at := in.At()
 	if !t.install(h.Group, m, in) {
-		return errors.New("the replica is gone")
+		return errors.Join(errors.New("the replica is gone"), in.Discard())
 	}
-	return t.write(c, mustJSON(transferCursor{Cursor: in.At()}))
+	return t.write(c, mustJSON(transferCursor{Cursor: at}))
 }
 
 func (t *transfers) cursor(c net.Conn) (log.SnapshotCursor, error) {

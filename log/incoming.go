@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -20,12 +21,23 @@ type Incoming struct {
 	snapshot *RaftSnapshot
 	local    map[uint64]uint64 // sender's run id -> ours
 	at       SnapshotCursor
+	rec      *incomingRecord
 }
+
+// idleTransfer is for how long what has arrived of a raftSnapshot is kept while nothing more does: compaction waits for it.
+const idleTransfer = 10 * time.Minute
+
+// errReplaced says that another raftSnapshot took the place of one.
+var errReplaced = errors.New("another raftSnapshot has begun to arrive")
 
 // incomingRecord is what is durable of an Incoming.
 type incomingRecord struct {
 	sender uint64
 	local  map[uint64]uint64
+
+	// in memory, under Partition.mu
+	whole bool      // it waits to be installed or discarded, and nothing takes its place
+	moved time.Time // when something arrived last
 }
 
 func (r *incomingRecord) encode() []byte {
@@ -68,19 +80,24 @@ func (p *Partition) loadIncoming(txn *badger.Txn) error {
 		if err != nil {
 			return err
 		}
+		r.moved = time.Now()
 		p.received = r
 		p.runs.incoming = r.lowest()
 		return nil
 	})
 }
 
-// Receive begins to take a raftSnapshot in, or goes on with what has arrived of it from the same sender.
+// Receive begins to take a raftSnapshot in, or goes on with what has arrived of it from the same sender. It takes the place of any other one,
+// but for one that has arrived whole: who was told so by Complete installs it or discards it.
 func (p *Partition) Receive(sender uint64, r *RaftSnapshot) (*Incoming, error) {
 	in := &Incoming{p: p, sender: sender, snapshot: r, local: map[uint64]uint64{}}
 	err := p.store.exclusively(p, func(c *commit) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		old := p.received
+		if old != nil && old.whole {
+			return errors.New("one that has arrived before is about to be installed")
+		}
 		man := p.runs.man
 		next := man.nextRun
 		for i := range r.man.runs {
@@ -92,7 +109,8 @@ func (p *Partition) Receive(sender uint64, r *RaftSnapshot) (*Incoming, error) {
 			next++ // 0 stands for none in a record
 			in.local[id] = next
 		}
-		rec := &incomingRecord{sender: sender, local: in.local}
+		rec := &incomingRecord{sender: sender, local: in.local, moved: time.Now()}
+		in.rec = rec
 		p.runs.man = man.reserve(int(next - man.nextRun + 1)) //nolint:gosec // as many as the snapshot has runs
 		p.runs.incoming = rec.lowest()
 		p.received = rec
@@ -142,7 +160,17 @@ func (in *Incoming) resume() error {
 		in.at = SnapshotCursor{Run: x.id, Offset: max(x.base, next)}
 		return nil
 	}
-	in.at = SnapshotCursor{Done: true}
+	return in.moveTo(SnapshotCursor{Done: true})
+}
+
+// moveTo notes what has arrived.
+func (in *Incoming) moveTo(at SnapshotCursor) error {
+	in.p.mu.Lock()
+	defer in.p.mu.Unlock()
+	if in.p.received != in.rec {
+		return errReplaced
+	}
+	in.at, in.rec.whole, in.rec.moved = at, at.Done, time.Now()
 	return nil
 }
 
@@ -169,7 +197,7 @@ func (in *Incoming) At() SnapshotCursor { return in.at }
 func (in *Incoming) LastIndex() uint64 { return in.snapshot.Index }
 
 // Discard implements Installation.
-func (in *Incoming) Discard() error { return in.p.Forget() }
+func (in *Incoming) Discard() error { return in.p.forget(in.rec) }
 
 // Snapshot is what is being received.
 func (in *Incoming) Snapshot() *RaftSnapshot { return in.snapshot }
@@ -201,8 +229,7 @@ func (in *Incoming) Add(b []byte, next SnapshotCursor) error {
 	if err := in.p.store.putRun(in.p, puts, size); err != nil {
 		return fmt.Errorf("store a chunk of a raftSnapshot: %w", err)
 	}
-	in.at = next
-	return nil
+	return in.moveTo(next)
 }
 
 // putRun makes batches of a run durable, in as many transactions as they need.
@@ -235,10 +262,26 @@ func (s *Store) putRun(p *Partition, puts []runPut, size int64) error {
 // Complete reports that everything has arrived.
 func (in *Incoming) Complete() bool { return in.at.Done }
 
-// Forget drops what has arrived of a raftSnapshot that is not needed any more.
-func (p *Partition) Forget() error {
+// forgetIdle drops what has arrived of raftSnapshots whose senders have given up: the log has come that far by itself, or another one has.
+func (s *Store) forgetIdle(now time.Time) {
+	for _, p := range s.open() {
+		p.mu.RLock()
+		rec := p.received
+		idle := rec != nil && !rec.whole && now.Sub(rec.moved) > idleTransfer
+		p.mu.RUnlock()
+		if !idle {
+			continue
+		}
+		if err := p.forget(rec); err != nil {
+			s.log.Warn("what has arrived of a raftSnapshot is kept", "group", p.id, "error", err)
+		}
+	}
+}
+
+// forget drops what has arrived of a raftSnapshot that is not needed any more, unless another one has taken its place.
+func (p *Partition) forget(rec *incomingRecord) error {
 	p.mu.RLock()
-	some := p.received != nil && !p.closed
+	some := p.received == rec && !p.closed
 	p.mu.RUnlock()
 	if !some {
 		return nil
@@ -246,6 +289,9 @@ func (p *Partition) Forget() error {
 	err := p.store.exclusively(p, func(c *commit) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		if p.received != rec {
+			return nil
+		}
 		p.received, p.runs.incoming = nil, noRun
 		p.runs.sweep.ask()
 		p.store.markDue(p)
@@ -260,8 +306,11 @@ func (p *Partition) Forget() error {
 // install gathers the one transaction that makes a complete raftSnapshot the log.
 func (c *commit) install(in *Incoming, hard *HardState) error {
 	p, r := in.p, in.snapshot
-	if !in.Complete() {
-		return fmt.Errorf("install a raftSnapshot of group %d: it is not complete", p.id)
+	p.mu.RLock()
+	present := p.received == in.rec
+	p.mu.RUnlock()
+	if !in.Complete() || !present {
+		return fmt.Errorf("install a raftSnapshot of group %d: it is not complete, or was discarded", p.id)
 	}
 	if err := c.flush(); err != nil { // its transaction is its own
 		return err

@@ -109,6 +109,7 @@ func (k *keeper) housekeep() {
 		k.s.sweep()
 		k.swept = n
 	}
+	k.s.forgetIdle(time.Now())
 	k.ride()
 	k.measure()
 }

@@ -99,11 +99,11 @@ func DecodeRaftSnapshot(b []byte) (*RaftSnapshot, error) {
 // retention has taken what the cursor is at, and a new RaftSnapshot is to be begun.
 func (p *Partition) SnapshotChunk(r *RaftSnapshot, at SnapshotCursor) ([]byte, SnapshotCursor, error) {
 	i := 0
-	for i < len(r.man.runs) && at.Run != 0 && r.man.runs[i].id != at.Run {
-		i++
-	}
-	if at.Run == 0 && len(r.man.runs) > 0 {
+	if at == (SnapshotCursor{}) && len(r.man.runs) > 0 { // a run may have the id 0
 		at = SnapshotCursor{Run: r.man.runs[0].id, Offset: r.man.runs[0].base}
+	}
+	for i < len(r.man.runs) && r.man.runs[i].id != at.Run {
+		i++
 	}
 	if i == len(r.man.runs) {
 		return nil, SnapshotCursor{Done: true}, nil

@@ -2,7 +2,11 @@ package log
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
+	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -93,4 +97,82 @@ func (m *compactModel) receive(rt *rapid.T, snap *RaftSnapshot) *Incoming {
 		rt.Fatal(err)
 	}
 	return in
+}
+
+// What has arrived whole is Raft's to install or to discard, whoever else sends; what is still arriving gives way to another sender, and
+// without one it is dropped after a while.
+func TestIncomingTakesItsTurn(t *testing.T) {
+	from := mustOpen(t, t.TempDir(), manual(nil))
+	defer func() { _ = from.Close() }()
+	p := mustPartition(t, from, 1)
+	p.SetConfig(compacting())
+	for i := range 12 {
+		appendAll(t, from, p, keyed(1, 500_000, fmt.Sprint("a", i)))
+	}
+	if err := from.Compact(1); err != nil {
+		t.Fatal(err)
+	}
+	snap, release, err := p.RaftSnapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+
+	s := mustOpen(t, t.TempDir(), manual(nil))
+	defer func() { _ = s.Close() }()
+	to := mustPartition(t, s, 1)
+	receive := func(sender uint64) *Incoming {
+		t.Helper()
+		in, err := to.Receive(sender, snap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in
+	}
+	add := func(in *Incoming) error {
+		t.Helper()
+		chunk, next, err := p.SnapshotChunk(snap, in.At())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in.Add(chunk, next)
+	}
+	old := receive(1)
+	if err := add(old); err != nil || old.Complete() {
+		t.Fatal(err, old.Complete())
+	}
+	in := receive(2)
+	if err := add(old); !errors.Is(err, errReplaced) {
+		t.Errorf("a sender whose place was taken goes on: %v", err)
+	}
+	if err := old.Discard(); err != nil || to.received == nil {
+		t.Errorf("discarding the old one dropped the new one: %v", err)
+	}
+	for !in.Complete() {
+		if err := add(in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := to.Receive(3, snap); err == nil {
+		t.Error("another one took the place of one that is about to be installed")
+	}
+	s.forgetIdle(time.Now().Add(2 * idleTransfer))
+	if err := s.Commit([]Mutation{{Group: 1, Install: in, HardState: &HardState{Term: 1, Commit: snap.Index}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := to.Marks(); got.HighWatermark != snap.base.hwm {
+		t.Errorf("installed %+v", got)
+	}
+
+	if err := add(receive(4)); err != nil {
+		t.Fatal(err)
+	}
+	s.forgetIdle(time.Now().Add(idleTransfer / 2))
+	if !to.runs.busy() {
+		t.Error("one that goes on was dropped")
+	}
+	s.forgetIdle(time.Now().Add(2 * idleTransfer))
+	if to.runs.busy() {
+		t.Error("compaction waits for a sender that has given up")
+	}
 }
