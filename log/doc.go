@@ -38,21 +38,38 @@
 //
 // Commit (entries, truncation, hard state): one transaction. Before it ends nothing is acknowledged; after it all is there.
 // Truncated entries go in the transaction that brings their successors. When a Commit is larger than a transaction may be,
-// it takes several, ordered so that each leaves a valid Raft log: the hard state before entries of its term, entries by
-// rising index, deletes of a truncated tail by falling index. A crash between two leaves a shorter log and nothing
-// acknowledged. Badger reports a failed sync of a value-log file only in its own log: badgerLogger turns that into a
+// it takes several, ordered so that each leaves a valid Raft log: the hard state before entries of its term, with no commit
+// beyond what is durable by then, entries by rising index, deletes of a truncated tail by falling index, and the full commit
+// last. A crash between two leaves a shorter log and nothing acknowledged. Badger reports a failed sync of a value-log file only in its own log: badgerLogger turns that into a
 // failure of the store before the write returns.
 //
 // Hard state: written when term or vote change, in the transaction of the mutation that carries it, so a vote is durable
-// before it is answered. Its commit index is a lower bound: Raft delivers entries above it again, and
-// Apply passes over what a checkpoint has applied already.
+// before it is answered; and with an entry that changes the members, which is never durable before the commit of the change
+// before it. Its commit index is a lower bound: Raft delivers entries above it again, and Apply passes over what a
+// checkpoint has applied already.
+//
+// Truncated entries: a follower's tail may be cut and written anew, and value-log garbage collection may bring back what was cut (see
+// there). So each truncation leaves a mark, in its transaction and before its deletes: the first index that was cut. Badger's version of the
+// mark's key is its time. What lies at or above a mark with an older version is a ghost and never read. A mark replaces those above
+// it; those at or below the horizon collapse into one. A crash between the transactions of a large truncation leaves the
+// mark with a part of the deletes: what is left above it is a ghost already, and the log ends before the mark.
+//
+// raftSnapshot: receiving one changes nothing until it is installed. A record names the sender and the runs' ids here before the
+// first batch is stored under them, and keeps them from being swept; batches follow in portions, and what is stored says after a restart
+// where to go on. Its installation is one transaction: horizon, manifest, hard state, checkpoint, a mark that makes every entry above the
+// horizon a ghost, and the end of the record. A crash before it leaves the old log. What the partition had is then deleted in portions, as
+// after compaction. The sender's compaction leaves the runs alone meanwhile; its retention does not, and a cursor into what it took
+// makes the sender begin anew.
+//
+// Trims: where the log starts is an entry like any other, so it is the same on all replicas and after any restart: its apply moves the
+// log start in the fold. What lies below is deleted by each replica for itself, as retention.
 //
 // Checkpoint: the fold up to the applied index, in one key, in the same transaction as whatever Commit it rides on.
 // Applied entries are durable before they are applied, so a checkpoint never runs ahead of the entries. A crash before it
 // leaves the older one; opening then folds the keys behind it. One that is missing, damaged or of another version is rebuilt
 // from the horizon.
 //
-// Retention: the horizon (where the log starts, and what of the fold lies below it) and a checkpoint with the same horizon
+// Retention: a trim that is applied lets it go. The horizon (where the log starts, and what of the fold lies below it) and a checkpoint with the same horizon
 // go into one transaction, at the latest together with the first deletes below it. A crash before it brings back the
 // old start with all its entries. A crash between two portions of deletes leaves entries below the horizon: nothing reads
 // them, and opening the partition queues their deletion again.
@@ -74,8 +91,8 @@
 // removes the file; a crash in between leaves both copies. It does so even for a key whose delete is durable already, and
 // when a compaction drops that delete before the two meet, the key is back. So nothing here rests on a delete: what is below
 // a horizon or in a run without a name is never read, the id of a dropped group is never used again, its intent stays until a later look finds
-// it empty, and the keeper has deleted ranges looked through again (sweep), so that what came back goes. Truncated entries
-// have no such guard; they exist only where a group has several voters.
+// it empty, what was truncated is a ghost, and the keeper has deleted ranges looked through again (sweep), so that what
+// came back goes.
 //
 // Drop: the intent (d|group) is durable in one transaction with the removal of hard state, horizon and checkpoint; deletes of
 // entries follow in portions and the intent goes last. A restart finds the intent and goes on. Before the intent is durable
