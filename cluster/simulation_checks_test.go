@@ -25,7 +25,6 @@ type simGroupLog struct {
 	index   map[string]uint64 // of each text
 	term    map[uint64]int    // the highest number of a text that was sent once, by term
 	acked   map[int64]string
-	waiting int // appends without an answer, on nodes that are up
 	sent    int
 	again   map[string]bool
 	lost    map[Member]uint64 // up to where members had the log that are gone with their disk
@@ -50,7 +49,6 @@ func (s *simulation) applied(m *machine, g *simGroupLog, self Member, l *memLog,
 			return
 		}
 		x.conf = conf
-		s.note("%v of group %d: entry %d leads to %v", self, g.id, e.Index, conf)
 	}
 	switch n := uint64(len(g.entries)); {
 	case e.Index <= n:
@@ -63,6 +61,9 @@ func (s *simulation) applied(m *machine, g *simGroupLog, self Member, l *memLog,
 		return
 	}
 	g.entries = append(g.entries, x)
+	if x.conf != nil {
+		s.note("group %d, entry %d: %s", g.id, e.Index, confString(x.conf))
+	}
 	if e.Type != log.EntryBatch {
 		return
 	}
@@ -81,6 +82,25 @@ func (s *simulation) applied(m *machine, g *simGroupLog, self Member, l *memLog,
 	}
 }
 
+// confString is a configuration as people read it.
+func confString(cs *raftpb.ConfState) string {
+	out := fmt.Sprint("voters ", membersOf(cs.GetVoters()))
+	if isJoint(cs) {
+		out += fmt.Sprint(" and ", membersOf(cs.GetVotersOutgoing()))
+	}
+	if l := append(slices.Clone(cs.GetLearners()), cs.GetLearnersNext()...); len(l) > 0 {
+		out += fmt.Sprint(", learners ", membersOf(l))
+	}
+	return out
+}
+
+func membersOf(ids []uint64) (out []Member) {
+	for _, id := range ids {
+		out = append(out, memberOf(id))
+	}
+	return out
+}
+
 // leads checks that a term has one leader.
 func (s *simulation) leads(g *simGroupLog, self Member, l Leadership) {
 	if other, ok := g.leaders[l.Epoch]; ok && other != self {
@@ -94,12 +114,14 @@ func (s *simulation) leads(g *simGroupLog, self Member, l Leadership) {
 
 // append asks a node. What it answers must be true of the disks at that moment.
 func (s *simulation) append(m *machine, i int, text string, acks int16) {
+	s.appendTo(m, i, text, acks, func(int64, error) {})
+}
+
+func (s *simulation) appendTo(m *machine, i int, text string, acks int16, answered func(int64, error)) {
 	g, r := s.groups[i], m.here[i]
 	term := r.g.lead.Load().epoch
-	boot := m.boot
-	g.waiting++
 	m.sched.append(context.Background(), r.g, payload(text), acks, func(base int64, err error) {
-		g.waiting--
+		answered(base, err)
 		s.mark(4, uint64(g.id), uint64(base), uint64(len(simErr(err))))
 		if err != nil {
 			s.counts["refused"]++
@@ -149,7 +171,6 @@ func (s *simulation) append(m *machine, i int, text string, acks int16) {
 			}
 		}
 	})
-	_ = boot
 	m.wake()
 }
 

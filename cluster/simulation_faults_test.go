@@ -54,39 +54,55 @@ func simulate(seed uint64, say func(string, ...any)) *simulation {
 	return s
 }
 
-func newSimulation(seed uint64, say func(string, ...any)) *simulation {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	s := &simulation{rng: rng, trace: newTrace(), say: say, counts: map[string]int{}}
-	s.shape = shapeOf(seed, rng)
+// bareSimulation has neither groups nor nodes.
+func bareSimulation(seed uint64, nodes int, say func(string, ...any)) *simulation {
+	s := &simulation{rng: rand.New(rand.NewPCG(seed, 1)), trace: newTrace(), say: say, counts: map[string]int{}}
+	s.shape = simShape{nodes: nodes}
 	s.net = simNetwork{cut: map[[2]int32]bool{}, delay: 5 * time.Millisecond}
+	return s
+}
+
+func (s *simulation) newGroup(i, minISR int) *simGroupLog {
+	g := &simGroupLog{
+		id: simID(i), leaders: map[int32]Member{}, index: map[string]uint64{}, term: map[uint64]int{}, acked: map[int64]string{},
+		again: map[string]bool{}, lost: map[Member]uint64{}, minISR: minISR,
+	}
+	g.place = Placement{Group: g.id}
+	s.groups = append(s.groups, g)
+	return g
+}
+
+func (s *simulation) machines(n int, ride func(*diskLog)) {
+	for i := range n {
+		m := &machine{s: s, id: int32(i), disk: newDisk(), view: make([]*Placement, len(s.groups)), period: 100 * time.Millisecond}
+		m.disk.ride = ride
+		s.nodes = append(s.nodes, m)
+		s.after(s.upTo(100*time.Millisecond), m.start)
+	}
+}
+
+func newSimulation(seed uint64, say func(string, ...any)) *simulation {
+	s := bareSimulation(seed, 0, say)
+	rng := s.rng
+	s.shape = shapeOf(seed, rng)
 	for i := range s.shape.groups {
 		n := 1 + rng.IntN(min(5, s.shape.nodes))
 		if s.chance(0.6) {
 			n = 3
 		}
-		g := &simGroupLog{
-			id: simID(i), leaders: map[int32]Member{}, index: map[string]uint64{}, term: map[uint64]int{}, acked: map[int64]string{}, again: map[string]bool{}, lost: map[Member]uint64{},
-			minISR: 1 + rng.IntN(3),
-		}
+		g := s.newGroup(i, 1+rng.IntN(3))
 		if s.chance(0.5) {
 			g.keep = 10
 		}
-		g.place = Placement{Group: g.id}
 		for _, node := range rng.Perm(s.shape.nodes)[:n] {
 			g.place.Members = append(g.place.Members, Member{Node: int32(node)})
 		}
-		s.groups = append(s.groups, g)
 	}
-	for i := range s.shape.nodes {
-		m := &machine{s: s, id: int32(i), disk: newDisk(), view: make([]*Placement, len(s.groups)), period: 100 * time.Millisecond}
-		m.disk.ride = func(l *diskLog) {
-			if s.chance(0.1) {
-				l.checkpoint()
-			}
+	s.machines(s.shape.nodes, func(l *diskLog) {
+		if s.chance(0.1) {
+			l.checkpoint()
 		}
-		s.nodes = append(s.nodes, m)
-		s.after(s.upTo(100*time.Millisecond), m.start)
-	}
+	})
 	s.every(func() time.Duration { return s.upTo(40 * time.Millisecond / time.Duration(min(len(s.groups), 8))) }, func() bool {
 		if s.quiet {
 			return false
@@ -322,6 +338,12 @@ func (s *simulation) wipe(m *machine) {
 		}
 	}
 	s.counts["wiped disks"]++
+	s.loseDisk(m)
+	s.restartLater(m)
+}
+
+// loseDisk takes a node's disk, and has the catalogue learn of it.
+func (s *simulation) loseDisk(m *machine) {
 	m.crash("its disk is lost")
 	for i, g := range s.groups {
 		if v, here := m.view[i].on(m.id); here {
@@ -339,7 +361,6 @@ func (s *simulation) wipe(m *machine) {
 			s.place(i, p)
 		}
 	}
-	s.restartLater(m)
 }
 
 // heal mends everything and waits until every group is at rest.
