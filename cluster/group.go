@@ -505,7 +505,7 @@ func (g *group) retain(now time.Time) {
 	}
 	g.trimming = true
 	g.worker.s.inflight.Add(1)
-	p := &proposal{payload: log.TrimPayload(start), trim: true, acks: -1, epoch: anyEpoch, term: g.term, done: func(int64, error) { g.trimming = false }}
+	p := &proposal{payload: log.TrimPayload(start), trim: true, acks: -1, epoch: AnyEpoch, term: g.term, done: func(int64, error) { g.trimming = false }}
 	g.batch = append(g.batch, p)
 	g.worker.touch(g)
 }

@@ -20,7 +20,7 @@ type proposal struct {
 	payload []byte
 	size    int64
 	acks    int16
-	epoch   int32                             // the leader epoch that it is for; anyEpoch: whichever it is
+	epoch   int32                             // the leader epoch that it is for; AnyEpoch: whichever it is
 	trim    bool                              // payload moves the log start and is no batch
 	done    func(baseOffset int64, err error) // called once; must not block
 
@@ -33,15 +33,15 @@ type proposal struct {
 	duplicate bool
 }
 
-// anyEpoch is the epoch of a proposal that rests on nothing.
-const anyEpoch = -1
+// AnyEpoch is the epoch of an append that rests on nothing.
+const AnyEpoch = -1
 
 // stage checks and stamps a proposal. A refusal is answered at once.
 func (g *group) stage(p *proposal, now time.Time, out *output) {
 	staged, err := log.Staged{}, g.closeErr
 	switch {
 	case err != nil:
-	case !g.serving || p.epoch != anyEpoch && p.epoch != int32(g.term): //nolint:gosec // epochs are terms
+	case !g.serving || p.epoch != AnyEpoch && p.epoch != int32(g.term): //nolint:gosec // epochs are terms
 		err = log.ErrNotLeader
 	case p.acks == -1 && !p.trim && g.inSync < g.needed():
 		err = ErrNotEnoughReplicas

@@ -66,7 +66,7 @@ type AppendResult struct {
 // done before Append returns, so the caller must not hold a lock that done takes. What a batch must be, its size, its
 // producer's sequence and room on the disk are checked by the log as it is staged.
 func (r *Replica) Append(ctx context.Context, batch []byte, acks int16, done func(AppendResult)) {
-	r.AppendIn(ctx, anyEpoch, batch, acks, done)
+	r.AppendIn(ctx, AnyEpoch, batch, acks, done)
 }
 
 // AppendIn is Append by a caller whose batch rests on what it read in a leader epoch: in any other one nothing is appended (log.ErrNotLeader), also

@@ -137,7 +137,7 @@ func (s *scheduler) run(g *group, fn func()) {
 // append queues a payload. It blocks while the bounds are reached, until ctx ends. done is called exactly once, from a
 // worker, or from here when the append is refused at once.
 func (s *scheduler) append(ctx context.Context, g *group, payload []byte, acks int16, done func(int64, error)) {
-	s.appendIn(ctx, g, anyEpoch, payload, acks, done)
+	s.appendIn(ctx, g, AnyEpoch, payload, acks, done)
 }
 
 // appendIn is append in one leader epoch.
@@ -153,7 +153,7 @@ func (s *scheduler) appendIn(ctx context.Context, g *group, epoch int32, payload
 // trim is append for a new log start.
 func (s *scheduler) trim(ctx context.Context, g *group, logStart int64, done func(error)) {
 	s.inflight.Add(1)
-	p := &proposal{payload: log.TrimPayload(logStart), size: proposalOverhead, acks: -1, epoch: anyEpoch, trim: true, done: func(_ int64, err error) { done(err) }}
+	p := &proposal{payload: log.TrimPayload(logStart), size: proposalOverhead, acks: -1, epoch: AnyEpoch, trim: true, done: func(_ int64, err error) { done(err) }}
 	if err := s.enqueue(ctx, g, p); err != nil {
 		done(err)
 		s.finish(1)

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log/broker/admit"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 	"github.com/rowtrail/rowtrail/log/record"
@@ -111,23 +112,26 @@ func (b *Broker) append(ctx context.Context, p *production, r *request, t *clust
 		p.refuse(sp, kerr.InvalidRequiredAcks)
 		return
 	}
-	replica, _, err := b.leading(t, sp.Partition)
+	replica, epoch, err := b.leading(t, sp.Partition)
 	if err != nil {
 		p.refuse(sp, err)
 		return
 	}
 	batch, h, err := b.check(batch, req.Version, settings, now, r.internal, sp)
-	var guard *txn.Guard
+	var pass *admit.Pass
 	if err == nil && h.Transactional() {
-		guard, err = b.enterProduce(req, h, joined, journal.TopicPartition{Topic: t.Name, Partition: sp.Partition})
+		pass, err = b.enterProduce(req, h, joined, led{journal.TopicPartition{Topic: t.Name, Partition: sp.Partition}, replica, epoch})
+	} else {
+		epoch = cluster.AnyEpoch
 	}
 	if err != nil {
 		p.refuse(sp, err)
 		return
 	}
 	b.pacer.Produced(len(batch))
-	replica.Append(ctx, batch, req.Acks, func(res cluster.AppendResult) {
-		guard.Leave()
+	// A pass holds in the leader epoch that it was given in.
+	replica.AppendIn(ctx, epoch, batch, req.Acks, func(res cluster.AppendResult) {
+		pass.Leave()
 		if res.Err != nil {
 			p.refuse(sp, res.Err)
 			return
@@ -148,7 +152,7 @@ func (b *Broker) joinProduce(req *kmsg.ProduceRequest) (code int16) {
 		return 0
 	}
 	e := entry{id: *req.TransactionID}
-	var list []journal.TopicPartition
+	var list []led
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		t, err := b.topic(rt.Topic, rt.TopicID, req.Version >= 13)
@@ -158,10 +162,10 @@ func (b *Broker) joinProduce(req *kmsg.ProduceRequest) (code int16) {
 		for j := range rt.Partitions {
 			rp := &rt.Partitions[j]
 			h, err := record.ParseHeader(rp.Records)
-			if _, _, elsewhere := b.leading(t, rp.Partition); err == nil && elsewhere == nil && h.Transactional() {
+			if replica, epoch, elsewhere := b.leading(t, rp.Partition); err == nil && elsewhere == nil && h.Transactional() {
 				// A request is one producer's; a batch of another one does not get in.
 				e.producer = txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}
-				list = append(list, journal.TopicPartition{Topic: t.Name, Partition: rp.Partition})
+				list = append(list, led{journal.TopicPartition{Topic: t.Name, Partition: rp.Partition}, replica, epoch})
 			}
 		}
 	}
@@ -172,15 +176,15 @@ func (b *Broker) joinProduce(req *kmsg.ProduceRequest) (code int16) {
 }
 
 // enterProduce lets in a transactional batch. joined is what came of joining its transaction.
-func (b *Broker) enterProduce(req *kmsg.ProduceRequest, h record.Header, joined int16, tp journal.TopicPartition) (*txn.Guard, error) {
+func (b *Broker) enterProduce(req *kmsg.ProduceRequest, h record.Header, joined int16, p led) (*admit.Pass, error) {
 	e := entry{deref(req.TransactionID), txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}}
-	guard, code := (*txn.Guard)(nil), joined
+	pass, code := (*admit.Pass)(nil), joined
 	if code == 0 {
-		guard, code = b.enter(e, tp)
+		pass, code = b.enter(e, p)
 	}
 	if code = produceRefusals().of(code, req.Version); code != 0 {
 		return nil, refuse(kerr.TypedErrorForCode(code), fmt.Sprintf("%s-%d is not part of an open transaction %q of producer %d, epoch %d",
-			tp.Topic, tp.Partition, e.id, h.ProducerID, h.ProducerEpoch))
+			p.Topic, p.Partition, e.id, h.ProducerID, h.ProducerEpoch))
 	}
-	return guard, nil
+	return pass, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rowtrail/rowtrail/log/broker/group"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 )
@@ -22,7 +23,9 @@ func (b *Broker) handleAddPartitionsToTxn(_ context.Context, r *request) (kmsg.R
 			one.Topics = append(one.Topics, kmsg.AddPartitionsToTxnRequestTransactionTopic{
 				Topic: req.Topics[i].Topic, Partitions: req.Topics[i].Partitions})
 		}
-		for _, t := range b.addPartitions(&one, req.Version).Topics {
+		added, finish := b.addPartitions(&one, req.Version, r.internal)
+		finish()
+		for _, t := range added.Topics {
 			st := kmsg.NewAddPartitionsToTxnResponseTopic()
 			st.Topic = t.Topic
 			for _, p := range t.Partitions {
@@ -33,15 +36,25 @@ func (b *Broker) handleAddPartitionsToTxn(_ context.Context, r *request) (kmsg.R
 		}
 		return resp, nil
 	}
+	// Other nodes ask for many at once, which must not wait for each other.
+	finish := make([]func(), len(req.Transactions))
 	for i := range req.Transactions {
-		resp.Transactions = append(resp.Transactions, b.addPartitions(&req.Transactions[i], req.Version))
+		var st kmsg.AddPartitionsToTxnResponseTransaction
+		st, finish[i] = b.addPartitions(&req.Transactions[i], req.Version, r.internal)
+		resp.Transactions = append(resp.Transactions, st)
+	}
+	for _, f := range finish {
+		f()
 	}
 	return resp, nil
 }
 
-// addPartitions adds all of a transaction's partitions or none.
-func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, version int16) kmsg.AddPartitionsToTxnResponseTransaction {
-	st := kmsg.NewAddPartitionsToTxnResponseTransaction()
+// addPartitions begins to add all of a transaction's partitions or none; finish waits for the outcome. Offsets of groups are added by nodes
+// alone: clients have AddOffsetsToTxn for them.
+func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, version int16, internal bool) (
+	st kmsg.AddPartitionsToTxnResponseTransaction, finish func(),
+) {
+	st = kmsg.NewAddPartitionsToTxnResponseTransaction()
 	st.TransactionalID = rt.TransactionalID
 	var list []journal.TopicPartition
 	var slots []*int16
@@ -58,7 +71,7 @@ func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, ve
 			case err != nil || p < 0 || int(p) >= len(t.Partitions):
 				sp.ErrorCode, refused = kerr.UnknownTopicOrPartition.Code, true
 				continue
-			case t.Internal: // as Kafka says it; offsets join by AddOffsetsToTxn
+			case t.Internal && (!internal || t.Name != group.Topic): // as Kafka says it
 				sp.ErrorCode, refused = kerr.TopicAuthorizationFailed.Code, true
 				continue
 			}
@@ -70,22 +83,31 @@ func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, ve
 	producer := txn.Producer{ID: rt.ProducerID, Epoch: rt.ProducerEpoch}
 	switch {
 	case rt.VerifyOnly:
-		for i, tp := range list {
-			*slots[i] = awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Verify(rt.TransactionalID, producer, tp, reply) })
+		return st, func() {
+			for i, tp := range list {
+				*slots[i] = awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Verify(rt.TransactionalID, producer, tp, reply) })
+			}
 		}
 	case refused:
 		for _, s := range slots {
 			*s = kerr.OperationNotAttempted.Code
 		}
-	default:
-		client := txn.V1
-		if version >= 4 {
-			client = txn.V2
+		return st, func() {}
+	}
+	client := txn.V1
+	if version >= 4 {
+		client = txn.V2
+	}
+	added := make(chan int16, 1)
+	b.txns.Add(rt.TransactionalID, producer, list, client, func(code int16) { added <- code })
+	return st, func() {
+		code := kerr.CoordinatorNotAvailable.Code
+		select {
+		case code = <-added:
+		case <-b.coordinating.Done():
 		}
-		code := awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Add(rt.TransactionalID, producer, list, client, reply) })
 		for _, s := range slots {
 			*s = fencedCode(code, version, 2)
 		}
 	}
-	return st
 }

@@ -38,7 +38,7 @@ func (b *Broker) handleWriteTxnMarkers(_ context.Context, r *request) (kmsg.Resp
 				written.Add(1)
 				m := record.EndTxn{ProducerID: rm.ProducerID, ProducerEpoch: rm.ProducerEpoch,
 					CoordinatorEpoch: rm.CoordinatorEpoch, Commit: rm.Committed}
-				markers{b}.WriteMarker(b.coordinating, journal.TopicPartition{Topic: rt.Topic, Partition: p}, m, func(err error) {
+				markers{b}.writeHere(b.coordinating, t, journal.TopicPartition{Topic: rt.Topic, Partition: p}, m, func(err error) {
 					sp.ErrorCode = errorCode(err)
 					written.Done()
 				})

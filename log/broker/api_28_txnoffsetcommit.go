@@ -3,8 +3,10 @@ package broker
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/rowtrail/rowtrail/log/broker/admit"
 	"github.com/rowtrail/rowtrail/log/broker/group"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
@@ -30,14 +32,20 @@ func (b *Broker) handleTxnOffsetCommit(_ context.Context, r *request) (kmsg.Resp
 	}
 	// As with Produce: offsets that come late must not open a transaction that nobody will end.
 	e := entry{req.TransactionalID, txn.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}}
-	offsets := journal.TopicPartition{Topic: group.Topic, Partition: b.groups.PartitionFor(req.Group)}
-	var guard *txn.Guard
+	offsets, err := b.groupPartition(req.Group)
+	if err != nil {
+		for _, slot := range c.codes {
+			*slot = errorCode(err)
+		}
+		return resp, nil
+	}
+	var pass *admit.Pass
 	var code int16
 	if req.Version >= txnOffsetCommitJoins {
-		code = b.join(e, []journal.TopicPartition{offsets})
+		code = b.join(e, []led{offsets})
 	}
 	if code == 0 {
-		guard, code = b.enter(e, offsets)
+		pass, code = b.enter(e, offsets)
 	}
 	if code != 0 {
 		for _, slot := range c.codes {
@@ -45,8 +53,21 @@ func (b *Broker) handleTxnOffsetCommit(_ context.Context, r *request) (kmsg.Resp
 		}
 		return resp, nil
 	}
-	defer guard.Leave()
+	defer pass.Leave()
 	c.commit(group.CommitRequest{Group: req.Group, MemberID: req.MemberID, InstanceID: deref(req.InstanceID),
-		Generation: req.Generation, Producer: &journal.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}})
+		Generation: req.Generation, LeaderEpoch: offsets.epoch, Producer: &journal.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}})
 	return resp, nil
+}
+
+// groupPartition is where a group's offsets are kept, if this node leads there.
+func (b *Broker) groupPartition(id string) (led, error) {
+	t, partition := b.node.Catalog().Topics[group.Topic], b.groups.PartitionFor(id)
+	if t == nil || partition < 0 {
+		return led{}, kerr.CoordinatorNotAvailable
+	}
+	r, epoch, err := b.leading(t, partition)
+	if err != nil {
+		return led{}, kerr.NotCoordinator
+	}
+	return led{journal.TopicPartition{Topic: group.Topic, Partition: partition}, r, epoch}, nil
 }

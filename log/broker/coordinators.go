@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker/admit"
 	"github.com/rowtrail/rowtrail/log/broker/group"
 	"github.com/rowtrail/rowtrail/log/broker/group/consumer"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
@@ -36,6 +37,10 @@ type coordinators struct {
 	coordinating   context.Context
 	stopCoordinate context.CancelFunc
 	coordinates    sync.WaitGroup
+	gate           *admit.Gate // into the partitions that this node leads
+	peers          *peers
+	asks           *gather[asked]
+	marks          *gather[marking]
 	readable       atomic.Pointer[readableTopics]
 }
 
@@ -51,6 +56,8 @@ func (b *Broker) startCoordinators(ctx context.Context) error {
 	opts.Groups.Logger, opts.Txns.Logger = b.logger, b.logger
 	opts.Groups.Topics, opts.Groups.ConsumerOf = b.readableTopics, b.consumerLimits
 	opts.Txns.IDs, opts.Txns.Markers = b.node, markers{b}
+	b.gate, b.peers = admit.New(), newPeers(b.node.DialKafka)
+	b.asks, b.marks = newGather(b.coordinates.Go, b.sendAsks), newGather(b.coordinates.Go, b.sendMarks)
 	b.groups = group.New(opts.Groups)
 	b.txns = txn.New(opts.Txns)
 	b.coordinating, b.stopCoordinate = context.WithCancel(context.WithoutCancel(ctx))
@@ -137,12 +144,23 @@ func (b *Broker) openInternal(ctx context.Context, c internalTopic) {
 	}
 }
 
+// sweepPasses is the least time between looks for passes into partitions that are led elsewhere by now.
+const sweepPasses = time.Second
+
 // followLeaders has coordinators notice at once that they do not coordinate any more: what waits for them is told to look elsewhere.
 func (b *Broker) followLeaders(ctx context.Context) {
+	swept := time.Now()
 	for {
 		changed := b.node.LeadersChanged()
 		b.groups.LeadersMoved()
 		b.txns.LeadersMoved()
+		if time.Since(swept) > sweepPasses {
+			b.gate.Sweep(func(tp journal.TopicPartition, in int32) bool {
+				_, epoch, self := journal.At(b.node, tp).Log.Leader()
+				return self && epoch == in
+			})
+			swept = time.Now()
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -176,6 +194,7 @@ func (b *Broker) readableTopics() *consumer.Topics {
 func (b *Broker) stopCoordinators() {
 	b.stopCoordinate()
 	b.coordinates.Wait()
+	b.peers.close()
 }
 
 // forgetRetry is the pause before deleted topics are forgotten where a coordinator was loading.
@@ -267,43 +286,6 @@ func orNil(s string) *string {
 }
 
 func durationMillis(ms int32) time.Duration { return time.Duration(ms) * time.Millisecond }
-
-// markers writes transaction markers to the partitions that this node leads.
-type markers struct{ b *Broker }
-
-// markerAppendTimeout bounds the wait for room in a partition's queue; the coordinator tries again.
-const markerAppendTimeout = 5 * time.Second
-
-// ExpectFirst leaves out the group coordinator's partitions: it numbers its batches itself.
-func (m markers) ExpectFirst(tp journal.TopicPartition, p txn.Producer) {
-	if r, err := m.b.node.Replica(tp.Topic, tp.Partition); err == nil && tp.Topic != group.Topic {
-		r.Log().ExpectFirst(p.ID, p.Epoch)
-	}
-}
-
-func (m markers) WriteMarker(ctx context.Context, tp journal.TopicPartition, e record.EndTxn, done func(error)) {
-	t := m.b.node.Catalog().Topics[tp.Topic]
-	if t == nil || int(tp.Partition) >= len(t.Partitions) {
-		done(nil) // deleted, and its part of the transaction with it
-		return
-	}
-	r, _, err := m.b.leading(t, tp.Partition)
-	if err != nil {
-		done(err)
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, markerAppendTimeout)
-	defer cancel()
-	r.Append(ctx, e.Build(time.Now().UnixMilli()), -1, func(res cluster.AppendResult) {
-		if res.Err == nil && tp.Topic == group.Topic {
-			m.b.groups.EndTxn(tp.Partition, e.ProducerID, e.Commit)
-		}
-		if errors.Is(res.Err, cluster.ErrUnknownTopic) {
-			res.Err = nil
-		}
-		done(res.Err)
-	})
-}
 
 // GroupLag is how far one group is behind in one partition.
 type GroupLag struct {

@@ -3,6 +3,10 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/rowtrail/rowtrail/cluster"
+	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker/admit"
+	"github.com/rowtrail/rowtrail/log/broker/group"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/txn"
 )
@@ -21,35 +25,101 @@ type entry struct {
 	producer txn.Producer
 }
 
+func (e entry) claim() admit.Claim {
+	return admit.Claim{ID: e.id, Producer: e.producer.ID, Epoch: e.producer.Epoch}
+}
+
+// led is a partition that this node leads, in the epoch that it was found in.
+type led struct {
+	journal.TopicPartition
+	replica *cluster.Replica
+	epoch   int32
+}
+
 // join makes partitions part of the transaction, durably: records may follow. It waits for the coordinator's log when
 // there is something to add, and so does what this connection sends after it.
-func (b *Broker) join(e entry, list []journal.TopicPartition) (code int16) {
+func (b *Broker) join(e entry, list []led) (code int16) {
 	var missing []journal.TopicPartition
-	for _, tp := range list {
-		if !b.txns.Has(e.id, e.producer, tp) {
-			missing = append(missing, tp)
+	var passes []*admit.Pass
+	var fresh []*log.Partition
+	for _, p := range list {
+		if b.gate.Has(e.claim(), p.TopicPartition, p.epoch) {
+			continue
+		}
+		missing = append(missing, p.TopicPartition)
+		passes = append(passes, b.gate.Begin(e.claim(), p.TopicPartition, p.epoch))
+		if p.Topic != group.Topic { // the group coordinator numbers its batches itself
+			fresh = append(fresh, p.replica.Log())
 		}
 	}
 	if len(missing) == 0 {
 		return 0
 	}
-	return awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Add(e.id, e.producer, missing, txn.V2, reply) })
+	if code = b.askCoordinator(e, missing, false); code == 0 {
+		for _, p := range fresh {
+			p.ExpectFirst(e.producer.ID, e.producer.Epoch)
+		}
+	}
+	for _, p := range passes {
+		switch {
+		case code != 0:
+			p.Refuse()
+		case p.Admit():
+			p.Leave()
+		}
+	}
+	return code
 }
 
-// enter says whether what is about to be written belongs to the producer's open transaction, which is not ended before the
-// guard is left. As long as it does, that is a look into memory.
-func (b *Broker) enter(e entry, tp journal.TopicPartition) (*txn.Guard, int16) {
-	if guard, ok := b.txns.Enter(e.id, e.producer, tp); ok {
-		return guard, 0
+// enter says whether what is about to be written belongs to the producer's open transaction, which gets no marker in the partition before
+// the pass is left. As long as it does, that is a look into memory; the first time the coordinator is asked.
+func (b *Broker) enter(e entry, p led) (*admit.Pass, int16) {
+	if pass, ok := b.gate.Enter(e.claim(), p.TopicPartition, p.epoch); ok {
+		return pass, 0
 	}
-	code := awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Verify(e.id, e.producer, tp, reply) })
-	if code != 0 {
-		return nil, code
+	pass := b.gate.Begin(e.claim(), p.TopicPartition, p.epoch)
+	if !b.txns.Has(e.id, e.producer, p.TopicPartition) {
+		if code := b.askCoordinator(e, []journal.TopicPartition{p.TopicPartition}, true); code != 0 {
+			pass.Refuse()
+			return nil, code
+		}
 	}
-	if guard, ok := b.txns.Enter(e.id, e.producer, tp); ok {
-		return guard, 0
+	if !pass.Admit() {
+		return nil, kerr.ConcurrentTransactions.Code // it is ending
 	}
-	return nil, kerr.ConcurrentTransactions.Code // it is ending
+	return pass, 0
+}
+
+// askCoordinator asks whether partitions are part of the producer's transaction, or adds them to it, wherever that is coordinated.
+func (b *Broker) askCoordinator(e entry, list []journal.TopicPartition, verify bool) int16 {
+	switch node := b.txnCoordinator(e.id); {
+	case node < 0:
+		return kerr.CoordinatorNotAvailable.Code
+	case node != b.node.ID():
+		return awaitCode(b.coordinating, func(reply func(int16)) {
+			if !b.asks.add(node, asked{e, list, verify, reply}) {
+				reply(kerr.CoordinatorNotAvailable.Code)
+			}
+		})
+	case !verify:
+		return awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Add(e.id, e.producer, list, txn.V2, reply) })
+	}
+	for _, tp := range list {
+		if code := awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Verify(e.id, e.producer, tp, reply) }); code != 0 {
+			return code
+		}
+	}
+	return 0
+}
+
+// txnCoordinator is the node that coordinates a transactional id; -1: none is known.
+func (b *Broker) txnCoordinator(id string) int32 {
+	t, partition := b.node.Catalog().Topics[txn.Topic], b.txns.PartitionFor(id)
+	if t == nil || partition < 0 {
+		return -1
+	}
+	node, _ := b.leaderOf(t, partition)
+	return node
 }
 
 // refusals are what the requests that enter transactions tell their clients.

@@ -20,8 +20,9 @@ type CommitRequest struct {
 	Retention time.Duration
 	// MemberEpochs: the request's version knows members of the consumer protocol, whose Generation is their epoch.
 	MemberEpochs bool
-	// Producer, when not nil, makes them part of its transaction.
-	Producer *journal.Producer
+	// Producer, when not nil, makes them part of its transaction, which it was let into in a leader epoch of the group's partition.
+	Producer    *journal.Producer
+	LeaderEpoch int32
 }
 
 // Commit handles OffsetCommit and TxnOffsetCommit: one code per offset.
@@ -40,7 +41,11 @@ func (c *Coordinator) Commit(r CommitRequest, reply func([]int16)) {
 		return
 	}
 	c.on(r.Group, func(s *shard, code int16) {
-		if code == 0 {
+		switch {
+		case code != 0:
+		case r.Producer != nil && r.LeaderEpoch != s.j.Epoch():
+			code = kerr.NotCoordinator.Code
+		default:
 			code = s.mayCommit(r, codes)
 		}
 		if code != 0 {

@@ -100,8 +100,9 @@ func TestOffsetsAreTheFoldOfTheLog(t *testing.T) {
 		pid := rapid.Int64Range(1, 3)
 		offset := rapid.Int64Range(0, 1000)
 		commit := func(t *rapid.T, k key, at int64, p *journal.Producer) {
+			_, epoch, _ := l.Leader()
 			codes := ask(func(reply func([]int16)) {
-				c.Commit(CommitRequest{Group: k.group, Generation: -1, Producer: p,
+				c.Commit(CommitRequest{Group: k.group, Generation: -1, Producer: p, LeaderEpoch: epoch,
 					Offsets: []Offset{{k.tp, Committed{Offset: at, LeaderEpoch: 5, Metadata: "m"}}}}, reply)
 			})
 			if codes[0] != 0 {

@@ -85,6 +85,7 @@ type Journal struct {
 	opts Options
 
 	serving atomic.Pointer[error] // nil: serving; else why not
+	served  atomic.Int32          // epoch, as others may know it
 	wake    chan struct{}
 
 	mu      sync.Mutex
@@ -195,6 +196,15 @@ func (j *Journal) signal() {
 
 // Now is the time that the fold works with.
 func (j *Journal) Now() time.Time { return j.opts.Now() }
+
+// Leads reports that the journal serves, and that its state is the newest: from any goroutine.
+func (j *Journal) Leads() bool {
+	if j.serving.Load() != nil {
+		return false
+	}
+	_, epoch, self := j.opts.Log.Leader()
+	return self && epoch == j.served.Load()
+}
 
 // Epoch is the leader epoch that the state was loaded under.
 func (j *Journal) Epoch() int32 { return j.epoch }

@@ -19,23 +19,36 @@ func (j *Journal) load(ctx context.Context) error {
 	j.epoch, j.failed, j.size, j.staged, j.renew = epoch, nil, sizes{}, nil, false
 	j.opts.Fold.Reset(epoch)
 	marks := j.opts.Log.Marks()
-	for at := marks.LogStart; at < marks.HighWatermark; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		next, err := j.loadFrom(at)
-		if err != nil {
-			return err
-		}
-		at = next
+	at, err := j.loadTo(ctx, marks.LogStart, marks.HighWatermark)
+	if err != nil {
+		return err
+	}
+	// From here on the fold is told through Do of what others append, which are markers; those before are read. One may come both ways.
+	j.served.Store(epoch)
+	j.serving.Store(nil)
+	if _, err := j.loadTo(ctx, at, j.opts.Log.Marks().HighWatermark); err != nil {
+		return err
 	}
 	j.renumber()
 	if _, now, self := j.opts.Log.Leader(); !self || now != epoch {
 		return ErrNotLeader // what was read meanwhile may be another replica's
 	}
 	j.opts.Fold.Loaded(j.Now())
-	j.serving.Store(nil)
 	return nil
+}
+
+func (j *Journal) loadTo(ctx context.Context, at, end int64) (int64, error) {
+	for at < end {
+		if err := ctx.Err(); err != nil {
+			return at, err
+		}
+		next, err := j.loadFrom(at)
+		if err != nil {
+			return at, err
+		}
+		at = next
+	}
+	return at, nil
 }
 
 func (j *Journal) loadFrom(at int64) (next int64, err error) {

@@ -380,36 +380,6 @@ func TestAnswersWaitForTheLog(t *testing.T) {
 	}
 }
 
-// A batch that was let in holds the markers back until its place is decided.
-func TestMarkersWaitForBatches(t *testing.T) {
-	w := newWorld()
-	defer func() { w.stop() }()
-	a, _ := w.init("id", nil, time.Minute)
-	tp := journal.TopicPartition{Topic: "t", Partition: 0}
-	code, ok := w.add("id", a.p, tp)
-	must(t, code, ok)
-	one, in := w.c.Enter("id", a.p, tp)
-	two, also := w.c.Enter("id", a.p, tp)
-	if !in || !also {
-		t.Fatal(in, also)
-	}
-	code, ok = w.end("id", a.p, true)
-	must(t, code, ok)
-	if w.c.Has("id", a.p, tp) {
-		t.Fatal("a late batch was let in")
-	}
-	one.Leave()
-	w.settle()
-	if n := len(w.parts.at(tp)); n != 0 {
-		t.Fatalf("%d markers overtook a batch", n)
-	}
-	two.Leave()
-	w.settle()
-	if n := len(w.parts.at(tp)); n != 1 || w.describe("id").State != CompleteCommit {
-		t.Fatalf("%d markers, %v", n, w.describe("id").State)
-	}
-}
-
 func TestMarkersAreTriedAgain(t *testing.T) {
 	w := newWorld()
 	defer func() { w.stop() }()

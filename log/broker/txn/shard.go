@@ -168,20 +168,12 @@ func (s *shard) save(k *kept, then func(code int16)) {
 
 // decide writes Prepare*, the transaction's commit point, and then its markers.
 func (s *shard) decide(k *kept, then func(code int16)) {
-	guard := s.view.drop(k.ID)
-	loads := s.loads
+	s.view.drop(k.ID)
 	s.save(k, func(code int16) {
 		then(code)
-		if code != 0 {
-			return
+		if code == 0 {
+			s.sendMarkers(k)
 		}
-		guard.whenLeft(func() {
-			s.j.Post(func() {
-				if loads == s.loads {
-					s.sendMarkers(k)
-				}
-			})
-		})
 	})
 }
 

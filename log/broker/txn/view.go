@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -12,8 +11,7 @@ import (
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 )
 
-// view is what Produce may know of open transactions without entering the loop: the partitions that are durably part
-// of one.
+// view is what may be known of open transactions without entering the loop: the partitions that are durably part of one.
 type view struct {
 	mu   sync.RWMutex
 	open map[string]*openTxn
@@ -22,34 +20,6 @@ type view struct {
 type openTxn struct {
 	producer   Producer
 	partitions map[journal.TopicPartition]struct{}
-	guard      Guard
-}
-
-// Guard counts the batches of one transaction that are on their way into partitions. The coordinator writes no
-// marker before they are in, so a batch that was let in never lands behind the marker of its transaction, where it would
-// become part of the next one.
-type Guard struct {
-	// users are the batches, and one for the coordinator until it wants to write markers.
-	users atomic.Int64
-	// left is called by the last user. It is set before the coordinator gives up its own use.
-	left func()
-}
-
-// Leave says that a batch's place in its partition is decided. A nil Guard guards nothing.
-func (g *Guard) Leave() {
-	if g != nil && g.users.Add(-1) == 0 {
-		g.left()
-	}
-}
-
-// whenLeft calls f, on any goroutine, once all batches have left. A nil Guard has none.
-func (g *Guard) whenLeft(f func()) {
-	if g == nil {
-		f()
-		return
-	}
-	g.left = f
-	g.Leave()
 }
 
 func (v *view) reset() {
@@ -66,7 +36,6 @@ func (v *view) add(id string, p Producer, list []journal.TopicPartition) {
 	o := v.open[id]
 	if o == nil || o.producer != p {
 		o = &openTxn{producer: p, partitions: make(map[journal.TopicPartition]struct{}, len(list))}
-		o.guard.users.Store(1)
 		v.open[id] = o
 	}
 	for _, tp := range list {
@@ -74,43 +43,27 @@ func (v *view) add(id string, p Producer, list []journal.TopicPartition) {
 	}
 }
 
-// drop lets no more batches in. It returns the guard of those that are, nil when none can be.
-func (v *view) drop(id string) *Guard {
+// drop comes before the decision, and so before any marker.
+func (v *view) drop(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	o := v.open[id]
 	delete(v.open, id)
-	if o == nil {
-		return nil
-	}
-	return &o.guard
 }
 
-// Enter lets in a batch that is about to be appended, if its partition is part of the producer's open transaction: one that
-// comes late must not open a transaction that nobody will end (KIP-890, part 1). The transaction gets no marker
-// before Leave is called. It costs two look-ups in memory; Verify knows why a batch is not let in.
-func (c *Coordinator) Enter(id string, p Producer, tp journal.TopicPartition) (*Guard, bool) {
+// Has says whether a partition is durably part of the producer's open transaction, as far as this node knows by a look into memory. Verify
+// knows for certain, and why not.
+func (c *Coordinator) Has(id string, p Producer, tp journal.TopicPartition) bool {
 	s, ok := c.shards.For(id)
-	if !ok || s.j.Serving() != nil {
-		return nil, false
+	if !ok || !s.j.Leads() {
+		return false
 	}
 	s.view.mu.RLock()
 	defer s.view.mu.RUnlock()
 	o := s.view.open[id]
 	if o == nil || o.producer != p {
-		return nil, false
+		return false
 	}
-	if _, ok = o.partitions[tp]; !ok {
-		return nil, false
-	}
-	o.guard.users.Add(1) // under the lock that drop takes
-	return &o.guard, true
-}
-
-// Has says whether a partition is durably part of the producer's open transaction.
-func (c *Coordinator) Has(id string, p Producer, tp journal.TopicPartition) bool {
-	g, ok := c.Enter(id, p, tp)
-	g.Leave()
+	_, ok = o.partitions[tp]
 	return ok
 }
 
