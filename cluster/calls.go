@@ -15,6 +15,8 @@ type call struct {
 	// CanJoin asks what Join would be told, and changes nothing.
 	CanJoin *registration  `json:"canJoin,omitempty"`
 	Report  *reportRequest `json:"report,omitempty"`
+	// Transfer asks a partition's leader to give leadership away.
+	Transfer *transferRequest `json:"transfer,omitempty"`
 }
 
 type statusRequest struct{}
@@ -32,6 +34,8 @@ func (n *Node) answer(ctx context.Context, from peer.Identity, request []byte) [
 	switch {
 	case c.Status != nil:
 		return mustJSON(n.status())
+	case c.Transfer != nil:
+		return mustJSON(callError{errorText(n.transferHere(c.Transfer))})
 	case c.Append != nil, c.Join != nil, c.CanJoin != nil, c.Report != nil:
 		ctl := n.controllerOf()
 		if ctl == nil {

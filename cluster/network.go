@@ -197,6 +197,9 @@ func (n *Node) notify(g *group, l Leadership) {
 	if l.Leader >= 0 && l.Leader != n.opts.NodeID {
 		n.leaders.follow(l.Leader, a)
 	}
+	if p, ok := g.store.(*log.Partition); ok {
+		p.Nudge() // who waits at a leader looks whether it still is one
+	}
 	if n.leaders.lead(n.opts.NodeID, a, l.Self) && n.net != nil && n.net.ready() {
 		n.net.broadcast([]announcement{a})
 	}

@@ -411,25 +411,33 @@ type Quorum struct {
 	Leader, Epoch      int32 // -1: none is known
 	HighWatermark, End int64 // of this node's log
 	Voters             []int32
+	Members            []QuorumMember
 }
 
-func (n *Node) controllerVoters() []int32 {
-	var out []int32
-	if s := n.ctl.replica.group.status.Load(); s != nil {
-		for _, m := range s.Members {
-			if m.Voter {
-				out = append(out, m.Node)
-			}
+// QuorumMember is a member of the controller's group.
+type QuorumMember struct {
+	Node   int32
+	Voter  bool
+	InSync bool
+	Behind uint64 // entries that the leader does not know on its disk yet
+}
+
+// Quorum describes the controller's group as this node sees it: how far the others are is the leader's to know.
+func (n *Node) Quorum() Quorum {
+	leader, epoch, self := n.ctl.replica.Leader()
+	m := n.log.Marks()
+	q := Quorum{Leader: leader, Epoch: epoch, HighWatermark: m.HighWatermark, End: m.End}
+	last := n.ctl.replica.part.LastIndex()
+	for _, x := range n.ctl.replica.Status().Members {
+		member := QuorumMember{Node: x.Node, Voter: x.Voter, InSync: x.InSync || x.Node == n.opts.NodeID}
+		if self && x.Node != n.opts.NodeID && last > x.Match {
+			member.Behind = last - x.Match
+		}
+		if q.Members = append(q.Members, member); x.Voter {
+			q.Voters = append(q.Voters, x.Node)
 		}
 	}
-	return out
-}
-
-// Quorum describes the controller's group as this node sees it.
-func (n *Node) Quorum() Quorum {
-	leader, epoch, _ := n.ctl.replica.Leader()
-	m := n.log.Marks()
-	return Quorum{Leader: leader, Epoch: epoch, HighWatermark: m.HighWatermark, End: m.End, Voters: n.controllerVoters()}
+	return q
 }
 
 // Metrics are the node's figures.

@@ -63,6 +63,15 @@ func (p *Partition) Changed() <-chan struct{} {
 	return p.changed
 }
 
+// Nudge wakes those who wait for Changed, where something else has changed that they look at.
+func (p *Partition) Nudge() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.wakeLocked()
+	}
+}
+
 // EpochEnd answers OffsetForLeaderEpoch: the largest epoch <= epoch and its end offset, or -1, -1 when this log has
 // not reached that epoch.
 func (p *Partition) EpochEnd(epoch int32) (int32, int64) {

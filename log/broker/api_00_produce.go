@@ -1,8 +1,10 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,10 +27,48 @@ type production struct {
 	acks int16
 	// misled says that a partition was answered with NOT_LEADER_OR_FOLLOWER.
 	misled atomic.Bool
+
+	mu    sync.Mutex // of the response's partitions, once the timer may run
+	over  bool       // the answer is on its way
+	timer *time.Timer
+}
+
+// settle changes a partition's answer, unless the client has its own already.
+func (p *production) settle(change func()) {
+	p.mu.Lock()
+	if !p.over {
+		change()
+	}
+	p.mu.Unlock()
+	p.finish()
+}
+
+// limit has the client answered when its time is up: partitions that are not settled by then are REQUEST_TIMED_OUT, as they were from the start, and
+// what becomes of their batches is not known.
+func (p *production) limit(left time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.timer = time.AfterFunc(max(left, 0), p.end)
+	}
 }
 
 func (p *production) finish() {
-	if p.left.Add(-1) != 0 {
+	if p.left.Add(-1) == 0 {
+		p.end()
+	}
+}
+
+// end answers, once.
+func (p *production) end() {
+	p.mu.Lock()
+	over := p.over
+	p.over = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.mu.Unlock()
+	if over {
 		return
 	}
 	if p.acks != 0 {
@@ -69,6 +109,7 @@ func (b *Broker) stageProduce(ctx context.Context, r *request, done func(kmsg.Re
 			sp.Default()
 			sp.Partition = rt.Partitions[j].Partition
 			sp.BaseOffset, sp.LogAppendTime, sp.LogStartOffset = -1, -1, -1
+			sp.ErrorCode = kerr.RequestTimedOut.Code
 		}
 		count += int32(len(rt.Partitions))
 	}
@@ -90,17 +131,21 @@ func (b *Broker) stageProduce(ctx context.Context, r *request, done func(kmsg.Re
 			b.append(ctx, p, r, t, now, joined, rt.Partitions[j].Records, sp)
 		}
 	}
+	if p.acks != 0 && p.left.Load() > 1 {
+		p.limit(time.Duration(cmp.Or(max(req.TimeoutMillis, 0), defaultAdminTimeoutMillis))*time.Millisecond - time.Since(now))
+	}
 	p.finish()
 }
 
 // refuse answers one partition with an error.
 func (p *production) refuse(sp *kmsg.ProduceResponseTopicPartition, err error) {
-	sp.ErrorCode = errorCode(err)
-	sp.ErrorMessage = errorMessage(err)
-	if sp.ErrorCode == kerr.NotLeaderForPartition.Code {
-		p.misled.Store(true)
-	}
-	p.finish()
+	p.settle(func() {
+		sp.ErrorCode = errorCode(err)
+		sp.ErrorMessage = errorMessage(err)
+		if sp.ErrorCode == kerr.NotLeaderForPartition.Code {
+			p.misled.Store(true)
+		}
+	})
 }
 
 // append checks one partition's batch and hands it to the partition's leader, which owns it from then on.
@@ -136,13 +181,14 @@ func (b *Broker) append(ctx context.Context, p *production, r *request, t *clust
 			p.refuse(sp, res.Err)
 			return
 		}
-		sp.BaseOffset, sp.LogStartOffset = res.BaseOffset, res.LogStart
-		if settings.Log.LogAppendTime {
-			if h, err := record.ParseHeader(batch); err == nil {
-				sp.LogAppendTime = h.MaxTimestamp // stamped by the append
+		p.settle(func() {
+			sp.ErrorCode, sp.BaseOffset, sp.LogStartOffset = 0, res.BaseOffset, res.LogStart
+			if settings.Log.LogAppendTime {
+				if h, err := record.ParseHeader(batch); err == nil {
+					sp.LogAppendTime = h.MaxTimestamp // stamped by the append
+				}
 			}
-		}
-		p.finish()
+		})
 	})
 }
 

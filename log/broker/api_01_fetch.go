@@ -21,6 +21,8 @@ const (
 	minFetchReserve = 64 << 10 // bytes
 	// historyBytes is how far from a partition's end history begins. Readers nearer to it are not slowed for producers.
 	historyBytes = 16 << 20
+	// fetchAnyReplica is the first version whose clients may read from a follower.
+	fetchAnyReplica = 11
 )
 
 // fetchPart is one partition of a Fetch.
@@ -32,7 +34,10 @@ type fetchPart struct {
 	seen    int64 // end of what was readable when last looked at
 	bytes   int64 // size of the log when last looked at
 	charge  int64 // of fetch.held
-	stale   bool  // there is more to read than the response holds
+	replica *cluster.Replica
+	epoch   int32 // that the replica leads in, unless it follows
+	follows bool
+	stale   bool // there is more to read than the response holds
 }
 
 // fetch is one Fetch request on its way.
@@ -40,6 +45,8 @@ type fetch struct {
 	b       *Broker
 	held    *room.Hold // bytes of records, for release when the response is written
 	iso     log.Isolation
+	rack    string // of a consumer that may read from any replica
+	any     bool
 	parts   []fetchPart
 	left    int  // bytes that the response may still take
 	found   int  // bytes of records in the response
@@ -67,6 +74,9 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 		f.left = min(f.left, int(req.MaxBytes))
 	}
 	r.release = f.held.Release
+	if req.Version >= fetchAnyReplica && req.ReplicaID < 0 {
+		f.any, f.rack = true, req.Rack
+	}
 	// The channel comes before the look-ups: a change between the two must end the wait.
 	catalogChanged := b.node.CatalogChanged()
 	f.open(req, resp)
@@ -84,6 +94,7 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 		wait = min(wait, watchGap)
 	}
 	if f.enough(req) || wait <= 0 {
+		f.tellBehind()
 		return resp, nil
 	}
 	timer := time.NewTimer(wait)
@@ -96,7 +107,20 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 		}
 		f.look(&f.parts[i])
 	}
-	return resp, f.readStale(ctx)
+	if err := f.readStale(ctx); err != nil {
+		return nil, err
+	}
+	f.tellBehind()
+	return resp, nil
+}
+
+// tellBehind answers for followers that have not come as far as the client has read elsewhere.
+func (f *fetch) tellBehind() {
+	for i := range f.parts {
+		if p := &f.parts[i]; p.log != nil && p.follows && p.req.FetchOffset > p.log.Marks().HighWatermark {
+			f.refuse(p, kerr.OffsetNotAvailable)
+		}
+	}
 }
 
 func (f *fetch) enough(req *kmsg.FetchRequest) bool {
@@ -146,12 +170,21 @@ func (f *fetch) refuse(p *fetchPart, err error) {
 }
 
 func (f *fetch) openPart(p *fetchPart, t *cluster.Topic) error {
-	replica, _, err := f.b.leadingIn(t, p.req.Partition, p.req.CurrentLeaderEpoch)
+	var err error
+	p.replica, p.epoch, p.follows, err = f.b.reading(t, p.req.Partition, p.req.CurrentLeaderEpoch, f.any)
 	if err != nil {
 		return err
 	}
-	p.log = replica.Log()
-	if p.req.LastFetchedEpoch < 0 {
+	p.log = p.replica.Log()
+	if f.rack != "" && !p.follows {
+		if node := f.b.closest(p.replica, f.rack); node >= 0 && inRange(p.log.Marks(), p.req.FetchOffset) {
+			p.resp.PreferredReadReplica = node
+			p.marks(p.log.Marks())
+			p.log, f.settled = nil, true
+			return nil
+		}
+	}
+	if p.req.LastFetchedEpoch < 0 || p.follows && p.req.FetchOffset > p.log.Marks().HighWatermark {
 		return nil
 	}
 	// The client's last batch must lie on our history.
@@ -166,6 +199,27 @@ func (f *fetch) openPart(p *fetchPart, t *cluster.Topic) error {
 		p.log, f.settled = nil, true
 	}
 	return nil
+}
+
+func inRange(m log.Marks, offset int64) bool {
+	return offset >= m.LogStart && offset <= m.HighWatermark
+}
+
+// closest is the node of a replica in a consumer's rack that it had better read from; -1: this one.
+func (b *Broker) closest(r *cluster.Replica, rack string) int32 {
+	if rack == b.opts.Rack {
+		return -1
+	}
+	node, match := int32(-1), uint64(0)
+	for _, m := range r.Status().Members {
+		if !m.Voter || !m.InSync || m.Node == b.node.ID() || m.Match < match || !b.node.Alive(m.Node) {
+			continue
+		}
+		if e, ok := b.endpoint(m.Node); ok && e.rack != nil && *e.rack == rack {
+			node, match = m.Node, m.Match
+		}
+	}
+	return node
 }
 
 func (p *fetchPart) marks(m log.Marks) {
@@ -189,6 +243,13 @@ func (f *fetch) readAll(ctx context.Context) error {
 // client that asks for large responses does not have the same records read at every append.
 func (f *fetch) look(p *fetchPart) {
 	p.changed = p.log.Changed()
+	if _, epoch, self := p.replica.Leader(); !p.follows && (!self || epoch != p.epoch) {
+		if len(p.resp.RecordBatches) == 0 {
+			f.refuse(p, kerr.NotLeaderForPartition)
+		}
+		f.settled = true
+		return
+	}
 	m := p.log.Marks()
 	end := readable(m, f.iso)
 	if end == p.seen && m.LogStart <= p.req.FetchOffset {
@@ -231,10 +292,10 @@ func (f *fetch) read(ctx context.Context, p *fetchPart) error {
 		p.seen = readable(m, f.iso)
 		return nil
 	}
-	// At the end there is nothing to reserve for, and most partitions of most requests are there.
-	if m := p.log.Marks(); p.req.FetchOffset == readable(m, f.iso) {
+	// At the end there is nothing to reserve for, and most partitions of most requests are there. A follower's end may lie before it.
+	if m := p.log.Marks(); p.req.FetchOffset == readable(m, f.iso) || p.follows && p.req.FetchOffset > m.HighWatermark {
 		p.marks(m)
-		p.seen = p.req.FetchOffset
+		p.seen = readable(m, f.iso)
 		return nil
 	}
 	reserve, err := f.reserve(ctx, int64(want))

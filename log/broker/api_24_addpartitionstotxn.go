@@ -71,7 +71,7 @@ func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, ve
 			case err != nil || p < 0 || int(p) >= len(t.Partitions):
 				sp.ErrorCode, refused = kerr.UnknownTopicOrPartition.Code, true
 				continue
-			case t.Internal && (!internal || t.Name != group.Topic): // as Kafka says it
+			case t.Internal && (!internal || version < 4 || t.Name != group.Topic): // as Kafka says it
 				sp.ErrorCode, refused = kerr.TopicAuthorizationFailed.Code, true
 				continue
 			}

@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -11,11 +13,12 @@ import (
 // replica without all acknowledged records does not lead.
 const electionPreferred = 0
 
-// handleElectLeaders answers for each partition whether its preferred leader leads. Asked for all partitions, it leaves out those
-// that have nothing to elect, as Kafka does.
-func (b *Broker) handleElectLeaders(_ context.Context, r *request) (kmsg.Response, error) {
+// handleElectLeaders has preferred leaders lead. Asked for all partitions, it leaves out those that have nothing to elect, as Kafka does.
+func (b *Broker) handleElectLeaders(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.ElectLeadersRequest)
 	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
+	ctx, cancel := withTimeout(ctx, req.TimeoutMillis)
+	defer cancel()
 	all := req.Topics == nil
 	topics := req.Topics
 	if all {
@@ -28,11 +31,18 @@ func (b *Broker) handleElectLeaders(_ context.Context, r *request) (kmsg.Respons
 			topics = append(topics, rt)
 		}
 	}
+	// All hand-overs are begun before any is waited for.
+	finish := make([][]func() error, len(topics))
+	for i := range topics {
+		for _, p := range topics[i].Partitions {
+			finish[i] = append(finish[i], b.elect(ctx, topics[i].Topic, p, req.ElectionType))
+		}
+	}
 	for i := range topics {
 		st := kmsg.NewElectLeadersResponseTopic()
 		st.Topic = topics[i].Topic
-		for _, p := range topics[i].Partitions {
-			err := b.elect(topics[i].Topic, p, req.ElectionType)
+		for j, p := range topics[i].Partitions {
+			err := finish[i][j]()
 			if code := errorCode(err); !all || code != kerr.ElectionNotNeeded.Code {
 				sp := kmsg.NewElectLeadersResponseTopicPartition()
 				sp.Partition, sp.ErrorCode, sp.ErrorMessage = p, code, errorMessage(err)
@@ -46,20 +56,43 @@ func (b *Broker) handleElectLeaders(_ context.Context, r *request) (kmsg.Respons
 	return resp, nil
 }
 
-func (b *Broker) elect(topic string, partition int32, kind int8) error {
+// electionTimeout bounds the wait for one preferred leader that has been asked to lead.
+const electionTimeout = 5 * time.Second
+
+// elect begins a hand-over; finish waits for its outcome.
+func (b *Broker) elect(ctx context.Context, topic string, partition int32, kind int8) (finish func() error) {
+	is := func(err error) func() error { return func() error { return err } }
 	t, err := b.topic(topic, zeroID, false)
 	if err != nil {
-		return err
+		return is(err)
 	}
 	if partition < 0 || int(partition) >= len(t.Partitions) {
-		return kerr.UnknownTopicOrPartition
+		return is(kerr.UnknownTopicOrPartition)
 	}
+	preferred := t.Partitions[partition].Wanted()[0].Node
 	leader, _ := b.leaderOf(t, partition)
 	switch {
-	case leader >= 0 && (kind != electionPreferred || leader == t.Partitions[partition].Members[0].Node):
-		return kerr.ElectionNotNeeded
+	case leader >= 0 && (kind != electionPreferred || leader == preferred):
+		return is(kerr.ElectionNotNeeded)
 	case kind != electionPreferred:
-		return kerr.EligibleLeadersNotAvailable
+		return is(kerr.EligibleLeadersNotAvailable)
 	}
-	return kerr.PreferredLeaderNotAvailable
+	if err := b.node.Prefer(ctx, topic, partition); err != nil {
+		return is(refuse(kerr.PreferredLeaderNotAvailable, err.Error()))
+	}
+	return func() error {
+		ctx, cancel := context.WithTimeout(ctx, electionTimeout)
+		defer cancel()
+		for {
+			changed := b.node.LeadersChanged()
+			if leader, _ := b.leaderOf(t, partition); leader == preferred {
+				return nil
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return refuse(kerr.PreferredLeaderNotAvailable, fmt.Sprintf("broker %d was asked to lead, and does not yet", preferred))
+			}
+		}
+	}
 }

@@ -59,12 +59,19 @@ func (b *Broker) quorum(topic string, partition int32, now time.Time) kmsg.Descr
 	}
 	q := b.node.Quorum()
 	sp.LeaderID, sp.LeaderEpoch, sp.HighWatermark = q.Leader, q.Epoch, q.HighWatermark
-	for _, id := range q.Voters {
+	for _, m := range q.Members {
 		v := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
-		v.ReplicaID, v.LogEndOffset = id, q.End
-		// The leader is always caught up with itself.
-		v.LastFetchTimestamp, v.LastCaughtUpTimestamp = now.UnixMilli(), now.UnixMilli()
-		sp.CurrentVoters = append(sp.CurrentVoters, v)
+		// What an entry holds is not known by its number; most hold one record.
+		v.ReplicaID, v.LogEndOffset = m.Node, max(0, q.End-int64(m.Behind)) //nolint:gosec // entries of one log
+		v.LastFetchTimestamp, v.LastCaughtUpTimestamp = -1, -1
+		if m.InSync {
+			v.LastFetchTimestamp, v.LastCaughtUpTimestamp = now.UnixMilli(), now.UnixMilli()
+		}
+		if m.Voter {
+			sp.CurrentVoters = append(sp.CurrentVoters, v)
+		} else {
+			sp.Observers = append(sp.Observers, v)
+		}
 	}
 	return sp
 }

@@ -24,7 +24,7 @@ import (
 type Options struct {
 	Node *cluster.Node
 	// AdvertisedHost and AdvertisedPort are what clients are told to dial. In-process clients dial
-	// through Dialer, whatever address they were told. Default localhost:9092.
+	// through Dialer. Default localhost:9092.
 	AdvertisedHost string
 	AdvertisedPort int32
 	Logger         *slog.Logger

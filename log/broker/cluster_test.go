@@ -13,10 +13,13 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/broker/sasl"
 )
 
 // brokers is a cluster of nodes with a broker each, over loopback sockets, in one process.
@@ -312,5 +315,222 @@ func TestClusterLeaderStops(t *testing.T) {
 	again := c.client(kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"))
 	if got := read(again, 10); !slices.Equal(got, numbers(120, 130)) {
 		t.Fatalf("read after the commit %v", got)
+	}
+}
+
+// readFrom counts the Fetch responses of each node.
+type readFrom struct {
+	mu    sync.Mutex
+	nodes map[int32]int
+}
+
+func (h *readFrom) OnBrokerRead(m kgo.BrokerMetadata, key int16, n int, _, _ time.Duration, err error) {
+	if key == 1 && err == nil && n > 1000 {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.nodes[m.NodeID]++
+	}
+}
+
+// TestClusterReadsInTheRack: a consumer that says its rack reads from the replica there (KIP-392), and from another one when that is gone.
+func TestClusterReadsInTheRack(t *testing.T) {
+	c := serveCluster(t, 3)
+	adm := kadm.NewClient(c.client())
+	if _, err := adm.CreateTopic(t.Context(), 1, 3, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	value := make([]byte, 2000)
+	p := c.client(kgo.DefaultProduceTopic("t"))
+	produce := func() {
+		t.Helper()
+		for range 20 {
+			if err := p.ProduceSync(t.Context(), &kgo.Record{Value: value}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	produce()
+	lead := c.leader("t", 0)
+	near := c.nodes[int(lead.id)%3]
+	seen := &readFrom{nodes: map[int32]int{}}
+	cl := c.client(kgo.Rack(near.rack), kgo.ConsumeTopics("t"), kgo.WithHooks(seen), kgo.RecheckPreferredReplicaInterval(5*time.Second))
+	consume(t, cl, 20)
+	produce()
+	consume(t, cl, 20)
+	seen.mu.Lock()
+	if seen.nodes[near.id] == 0 || len(seen.nodes) != 1 {
+		t.Errorf("read from %v, want all from %d", seen.nodes, near.id)
+	}
+	seen.mu.Unlock()
+	near.stop()
+	produce()
+	consume(t, cl, 20)
+}
+
+// TestClusterMinority: a node that is left alone refuses writes in bounded time with an error that clients retry, goes on to serve what it has, also after
+// a restart, and takes writes again with the others.
+func TestClusterMinority(t *testing.T) {
+	c := serveCluster(t, 3)
+	adm := kadm.NewClient(c.client())
+	if _, err := adm.CreateTopic(t.Context(), 1, 3, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	p := c.client(kgo.DefaultProduceTopic("t"))
+	for i := range 10 {
+		if err := p.ProduceSync(t.Context(), kgo.StringRecord(fmt.Sprint(i))).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone := c.nodes[0]
+	waitLong(t, "all of it on node 1", func() bool {
+		r, err := alone.node.Replica("t", 0)
+		return err == nil && r.Log().Marks().HighWatermark == 10
+	})
+	for _, x := range c.nodes[1:] {
+		x.stop()
+	}
+	reads := func() {
+		t.Helper()
+		req := kmsg.NewPtrFetchRequest()
+		req.Version, req.MaxBytes, req.MaxWaitMillis = 12, 1<<20, 100
+		req.Topics = []kmsg.FetchRequestTopic{{Topic: "t", Partitions: []kmsg.FetchRequestTopicPartition{
+			{CurrentLeaderEpoch: -1, LastFetchedEpoch: -1, PartitionMaxBytes: 1 << 20}}}}
+		conn := dial(t, alone.client)
+		resp := askRaw[*kmsg.FetchResponse](t, conn, req)
+		if sp := resp.Topics[0].Partitions[0]; sp.ErrorCode != 0 || sp.HighWatermark != 10 || len(sp.RecordBatches) == 0 {
+			t.Errorf("a minority reads: %+v", sp)
+		}
+	}
+	refuses := func() {
+		t.Helper()
+		conn := dial(t, alone.client)
+		began := time.Now()
+		resp := askRaw[*kmsg.ProduceResponse](t, conn, produceRequest("t", -1, batchOf("v")))
+		code := resp.Topics[0].Partitions[0].ErrorCode
+		if err := kerr.ErrorForCode(code); code == 0 || !kerr.IsRetriable(err) {
+			t.Errorf("a minority answers a write with %v", err)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("a minority answers a write after %v", took)
+		}
+	}
+	refuses()
+	reads()
+	alone.stop()
+	c.start(alone) // without a controller
+	reads()
+	refuses()
+	c.start(c.nodes[1:]...)
+	again := c.client(kgo.DefaultProduceTopic("t"), kgo.ConsumeTopics("t"))
+	if err := again.ProduceSync(t.Context(), kgo.StringRecord("more")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	// What was refused may have been appended by then.
+	got := consume(t, again, 11)
+	for string(got[len(got)-1].Value) != "more" {
+		got = append(got, consume(t, again, 1)...)
+	}
+	for i, r := range got[:10] {
+		if string(r.Value) != fmt.Sprint(i) {
+			t.Errorf("record %d is %q", i, r.Value)
+		}
+	}
+}
+
+// TestClusterInProcessClients: a client in a node's process reaches partitions that other nodes lead, as the internal principal.
+func TestClusterInProcessClients(t *testing.T) {
+	c := serveCluster(t, 3, func(o *Options) {
+		o.SASL = &SASLOptions{Mechanisms: []string{"PLAIN"}, Users: []sasl.User{{Name: "u", Password: "p"}}}
+	})
+	x := c.nodes[0]
+	client := func(opts ...kgo.Opt) *kgo.Client {
+		return c.client(append(opts, kgo.SeedBrokers(x.client), kgo.Dialer(x.Dialer()))...)
+	}
+	adm := kadm.NewClient(client())
+	if _, err := adm.CreateTopic(t.Context(), 3, 2, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	p := client(kgo.DefaultProduceTopic("t"), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("x"))
+	if err := p.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		r := &kgo.Record{Partition: int32(i % 3), Value: fmt.Append(nil, i)}
+		if err := p.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	consume(t, client(kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.FetchIsolationLevel(kgo.ReadCommitted())), 30)
+}
+
+// TestClusterElectionsAndMoves: replicas move and leaders change as an admin asks, while a producer goes on.
+func TestClusterElectionsAndMoves(t *testing.T) {
+	c := serveCluster(t, 3)
+	adm := kadm.NewClient(c.client())
+	one := []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Partition: 0, Replicas: []int32{2, 3}}}
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: "t", NumPartitions: -1, ReplicationFactor: -1, ReplicaAssignment: one}}
+	if resp, err := create.RequestWith(t.Context(), c.client()); err != nil || resp.Topics[0].ErrorCode != 0 {
+		t.Fatal(err, resp)
+	}
+	p := c.client(kgo.DefaultProduceTopic("t"))
+	produced := 0
+	produce := func() {
+		t.Helper()
+		if err := p.ProduceSync(t.Context(), kgo.StringRecord(fmt.Sprint(produced))).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		produced++
+	}
+	produce()
+	at := func() kadm.PartitionDetail {
+		m, err := adm.Metadata(t.Context(), "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Topics["t"].Partitions[0]
+	}
+	if d := at(); d.Leader != 2 || !slices.Equal(d.Replicas, []int32{2, 3}) {
+		t.Fatalf("assigned to 2 and 3: %+v", d)
+	}
+	// A third replica, which is to lead.
+	moves := kadm.AlterPartitionAssignmentsReq{}
+	moves.Assign("t", 0, []int32{1, 2, 3})
+	if _, err := adm.AlterPartitionAssignments(t.Context(), moves); err != nil {
+		t.Fatal(err)
+	}
+	waitLong(t, "three replicas", func() bool {
+		produce()
+		d := at()
+		return slices.Equal(d.Replicas, []int32{1, 2, 3}) && len(d.ISR) == 3
+	})
+	var tp kadm.TopicsSet
+	tp.Add("t", 0)
+	waitLong(t, "the end of the move", func() bool {
+		list, err := adm.ListPartitionReassignments(t.Context(), tp)
+		return err == nil && len(list.Sorted()) == 0
+	})
+	if _, err := adm.ElectLeaders(t.Context(), kadm.ElectPreferredReplica, tp); err != nil {
+		t.Fatal(err)
+	}
+	waitLong(t, "the preferred leader", func() bool { produce(); return at().Leader == 1 })
+	// And one replica less.
+	moves = kadm.AlterPartitionAssignmentsReq{}
+	moves.Assign("t", 0, []int32{3})
+	if _, err := adm.AlterPartitionAssignments(t.Context(), moves); err != nil {
+		t.Fatal(err)
+	}
+	waitLong(t, "one replica", func() bool {
+		produce()
+		d := at()
+		return d.Leader == 3 && slices.Equal(d.Replicas, []int32{3})
+	})
+	for i, r := range consume(t, c.client(kgo.ConsumeTopics("t")), produced) {
+		if string(r.Value) != fmt.Sprint(i) {
+			t.Fatalf("record %d is %q", i, r.Value)
+		}
 	}
 }

@@ -92,7 +92,7 @@ func copyOnce(ctx context.Context, t *testing.T, c *brokers, opts []kgo.Opt, cop
 	t.Helper()
 	s, err := kgo.NewGroupTransactSession(append([]kgo.Opt{
 		kgo.SeedBrokers(c.seeds()...), kgo.MetadataMinAge(20 * time.Millisecond), kgo.TransactionalID("copy"), kgo.ConsumerGroup("copiers"),
-		kgo.ConsumeTopics("in"), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.FetchMaxPartitionBytes(400), kgo.RequireStableFetchOffsets(),
+		kgo.ConsumeTopics("in"), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.FetchMaxPartitionBytes(400),
 	}, opts...)...)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,9 @@
 package broker
 
 import (
+	"net"
 	"slices"
+	"strconv"
 
 	"github.com/rowtrail/rowtrail/cluster"
 )
@@ -13,6 +15,8 @@ type endpoint struct {
 	port int32
 	rack *string
 }
+
+func (e endpoint) address() string { return net.JoinHostPort(e.host, strconv.Itoa(int(e.port))) }
 
 // endpoint finds a node; false: it is not in the catalogue, or has not said yet where it is.
 func (b *Broker) endpoint(node int32) (endpoint, bool) {
@@ -90,8 +94,12 @@ type described struct {
 // describe looks at a partition. offline are replicas on nodes that were not heard of lately.
 func (b *Broker) describe(t *cluster.Topic, partition int32) described {
 	d := described{replicas: replicasOf(&t.Partitions[partition]), isr: []int32{}, offline: []int32{}}
-	_, _, inSync := b.node.LeaderOf(t, partition)
-	d.leader, d.epoch = b.leaderOf(t, partition)
+	var inSync []int32
+	if d.leader, d.epoch, inSync = b.node.LeaderOf(t, partition); d.leader != b.node.ID() {
+		if _, ok := b.endpoint(d.leader); !ok {
+			d.leader = -1
+		}
+	}
 	for _, n := range d.replicas {
 		if n == d.leader || slices.Contains(inSync, n) {
 			d.isr = append(d.isr, n)

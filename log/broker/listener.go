@@ -76,12 +76,15 @@ func (b *Broker) Serve(l net.Listener) error {
 	}
 }
 
-// Dialer returns a dial function for clients in this process. Its connections carry the internal
-// principal and never touch the network; the address is ignored.
+// Dialer returns a dial function for clients in this process. Its connections carry the internal principal. Where another node has said that
+// clients reach it, that node is reached, over a connection between nodes; every other address is this node's, in memory.
 func (b *Broker) Dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if node := b.nodeAt(addr); node >= 0 {
+			return b.node.DialKafka(ctx, node)
 		}
 		client, server := newPipe()
 		if err := b.start(server, b.internal, true); err != nil {
@@ -91,6 +94,20 @@ func (b *Broker) Dialer() func(ctx context.Context, network, addr string) (net.C
 		}
 		return client, nil
 	}
+}
+
+// nodeAt is the other node that clients reach at an address; -1: there is none.
+func (b *Broker) nodeAt(addr string) int32 {
+	self, _ := b.endpoint(b.node.ID())
+	if addr == self.address() {
+		return -1
+	}
+	for _, n := range b.node.Catalog().Nodes {
+		if e, ok := b.endpoint(n.ID); ok && n.ID != b.node.ID() && e.address() == addr {
+			return n.ID
+		}
+	}
+	return -1
 }
 
 // servePeer serves a connection of the protocol that another node opened, as of the internal principal, until it ends.

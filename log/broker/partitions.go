@@ -48,18 +48,34 @@ func (b *Broker) leading(t *cluster.Topic, partition int32) (*cluster.Replica, i
 	return r, epoch, nil
 }
 
+// reading returns a replica to read from, and whether it only follows, for a client that knows a leader epoch (-1: none): that has to be the one
+// that this node knows. Most reads are the leader's to answer; a consumer may read from any replica (KIP-392).
+func (b *Broker) reading(t *cluster.Topic, partition, known int32, any bool) (r *cluster.Replica, epoch int32, follows bool, err error) {
+	if partition < 0 || int(partition) >= len(t.Partitions) {
+		return nil, -1, false, kerr.UnknownTopicOrPartition
+	}
+	if r, err = b.node.Replica(t.Name, partition); err != nil {
+		return nil, -1, false, err
+	}
+	_, epoch, self := r.Leader()
+	if !self {
+		_, epoch, _ = b.node.LeaderOf(t, partition)
+	}
+	switch {
+	case known >= 0 && known < epoch:
+		return nil, epoch, false, kerr.FencedLeaderEpoch
+	case known >= 0 && known > epoch:
+		return nil, epoch, false, kerr.UnknownLeaderEpoch
+	case !self && !any:
+		return nil, epoch, false, kerr.NotLeaderForPartition
+	}
+	return r, epoch, !self, nil
+}
+
 // leadingIn is leading for a client that knows a leader epoch (-1: none): it has to be ours.
 func (b *Broker) leadingIn(t *cluster.Topic, partition, known int32) (*cluster.Replica, int32, error) {
-	r, epoch, err := b.leading(t, partition)
-	switch {
-	case err != nil:
-		return nil, epoch, err
-	case known < 0 || known == epoch:
-		return r, epoch, nil
-	case known < epoch:
-		return nil, epoch, kerr.FencedLeaderEpoch
-	}
-	return nil, epoch, kerr.UnknownLeaderEpoch
+	r, epoch, _, err := b.reading(t, partition, known, false)
+	return r, epoch, err
 }
 
 // readable is the end of what a reader of an isolation level may see.

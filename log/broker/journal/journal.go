@@ -35,7 +35,8 @@ type Partition struct {
 
 // Fold is a coordinator's state of one partition. All its methods are called on the journal's goroutine.
 type Fold interface {
-	// Reset forgets everything: a load begins, under this leader epoch.
+	// Reset forgets everything: a load begins, under this leader epoch, or (-1) this node does not lead any more. Whatever waits in the state
+	// is answered.
 	Reset(epoch int32)
 	// Apply folds one stored batch.
 	Apply(b Batch) error
@@ -134,7 +135,7 @@ func New(opts Options) *Journal {
 	if opts.RolloverBytes <= 0 {
 		opts.RolloverBytes = 16 << 20
 	}
-	j := &Journal{opts: opts, wake: make(chan struct{}, 1)}
+	j := &Journal{opts: opts, wake: make(chan struct{}, 1), epoch: -1}
 	j.refuse(ErrLoading)
 	return j
 }
@@ -271,6 +272,10 @@ func (j *Journal) Run(ctx context.Context) {
 		}
 		if !j.drain(ctx, wait) {
 			return
+		}
+		if j.epoch >= 0 && errors.Is(err, ErrNotLeader) {
+			j.epoch = -1
+			j.opts.Fold.Reset(-1)
 		}
 	}
 }

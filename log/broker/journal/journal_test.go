@@ -17,6 +17,7 @@ import (
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/broker/journal"
 	"github.com/rowtrail/rowtrail/log/broker/journal/journaltest"
+	"github.com/rowtrail/rowtrail/log/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,9 +27,18 @@ type table struct {
 	j     *journal.Journal
 	rows  map[string]string
 	loads int
+	lost  chan struct{} // told that this node leads no more
 }
 
-func (f *table) Reset(int32) { f.rows, f.loads = map[string]string{}, f.loads+1 }
+func (f *table) Reset(epoch int32) {
+	f.rows = map[string]string{}
+	if epoch >= 0 {
+		f.loads++
+	} else if f.lost != nil {
+		close(f.lost)
+		f.lost = nil
+	}
+}
 
 func (f *table) Apply(b journal.Batch) error {
 	for _, r := range b.Records {
@@ -192,6 +202,58 @@ func TestJournalFollowsLeadership(t *testing.T) {
 		v, err := f.get("k")
 		return err == nil && v == "1"
 	})
+}
+
+// What waits in the state of a node that leads no more is answered by then, and not when it leads again.
+func TestJournalForgetsWhatItDoesNotLead(t *testing.T) {
+	l := &journaltest.Log{}
+	f := run(t, l, 0)
+	serving(t, f)
+	<-f.put("k", "1")
+	lost, set := make(chan struct{}), make(chan struct{})
+	f.j.Do(func(error) { f.lost = lost; close(set) })
+	<-set
+	l.Lead(false)
+	f.j.Do(func(error) {}) // who asks has it look
+	select {
+	case <-lost:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the fold was not told")
+	}
+	l.Lead(true)
+	until(t, func() bool {
+		v, err := f.get("k")
+		return err == nil && v == "1"
+	})
+}
+
+// A journal writes in the leader epoch that it loaded in, and in no later one that it has not noticed.
+func TestJournalWritesInItsEpochOnly(t *testing.T) {
+	l := &journaltest.Log{}
+	f := run(t, l, 0)
+	serving(t, f)
+	<-f.put("k", "1")
+	done := make(chan error, 1)
+	f.j.Do(func(error) {
+		l.Lead(false)
+		l.Put(batch("k", "2")) // by another leader
+		l.Lead(true)
+		f.rows["k"] += "!"
+		f.j.Stage([]journal.Record{{Key: []byte("k"), Value: []byte(f.rows["k"])}}, func(_ int64, err error) { done <- err })
+	})
+	if err := <-done; !errors.Is(err, log.ErrNotLeader) {
+		t.Fatalf("wrote over what it had not read: %v", err)
+	}
+	until(t, func() bool {
+		v, err := f.get("k")
+		return err == nil && v == "2"
+	})
+}
+
+func batch(k, v string) []byte {
+	var b record.Builder
+	b.Append(0, []byte(k), []byte(v))
+	return b.Build(nil)
 }
 
 func TestJournalStopsAtPoison(t *testing.T) {

@@ -42,9 +42,13 @@ type shard struct {
 	scan, expiry time.Time
 }
 
-func (s *shard) Reset(int32) {
+func (s *shard) Reset(epoch int32) {
+	code := kerr.CoordinatorLoadInProgress.Code
+	if epoch < 0 {
+		code = kerr.NotCoordinator.Code
+	}
 	for k := range s.waiting {
-		s.dismiss(k, kerr.CoordinatorLoadInProgress.Code)
+		s.dismiss(k, code)
 	}
 	s.txns, s.waiting, s.retries = map[string]*kept{}, map[*kept]struct{}{}, nil
 	s.loads++
