@@ -115,7 +115,7 @@ func (v *Views) ask(ctx context.Context, topic string, settles func(int64) bool,
 	ctx, cancel := context.WithCancel(ctx) // ends what other nodes do for an answer that nobody wants any more
 	defer cancel()
 	deadline := time.Now().Add(retryFor)
-	for {
+	for again := false; ; again = true {
 		told := false
 		p, err := v.plan(topic, settles)
 		if err == nil {
@@ -124,11 +124,15 @@ func (v *Views) ask(ctx context.Context, topic string, settles func(int64) bool,
 		if p == nil && !errors.Is(err, ErrNoLeader) {
 			return err // there is no such topic
 		}
-		if errors.Is(err, snapshot.ErrCompacted) && !told && len(p.settled) > 0 && !v.stale {
-			settles = nil // a replica that has compacted less may know
+		if err == nil || told || ctx.Err() != nil {
+			return err
+		}
+		if p != nil && len(p.settled) > 0 && (errors.Is(err, snapshot.ErrElsewhere) || errors.Is(err, snapshot.ErrCompacted) && !v.stale) {
+			settles = nil // this node has not looked at its replica yet, or another one has compacted less
 			continue
 		}
-		if err == nil || told || !Moved(err) || ctx.Err() != nil || !time.Now().Before(deadline) {
+		// A node that did not answer in time may have been followed by another one since.
+		if !Moved(err) || again && !time.Now().Before(deadline) {
 			return err
 		}
 		select {
