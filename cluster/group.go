@@ -100,6 +100,7 @@ type group struct {
 	lost func(*group, error)
 	// notify is told of changes of leadership and of who is in sync; it must not block.
 	notify func(*group, Leadership)
+	only   bool          // it was the only member when it was opened, so it leads before anything else
 	led    chan struct{} // closed when this node serves as leader for the first time
 	dead   chan struct{} // closed when the group is abandoned
 	gate   *gate
@@ -141,6 +142,7 @@ func newGroup(c groupConfig) (g *group, err error) {
 		term: st.initial.Term, saved: c.store.HardState(), commit: st.initial.Commit, applied: applied, appended: c.store.LastIndex(),
 		led: make(chan struct{}), dead: make(chan struct{}), gate: newGate(maxGroupBytes),
 	}
+	g.only = g.alone()
 	g.sharer, _ = c.store.(Sharer)
 	if g.sharer != nil {
 		g.sharer.SetShared(!g.alone(), 0)

@@ -51,7 +51,7 @@ func (n *Node) reconcile(ctx context.Context) error {
 		}
 	}
 	for _, g := range opened {
-		if !g.alone() {
+		if !g.only {
 			continue
 		}
 		if err := n.await(ctx, g); err != nil && first == nil {
