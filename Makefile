@@ -5,7 +5,7 @@ GOLANGCI_VERSION := v2.15.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: build test unit itest race lint fuzz twin conformance bench demo soak checker chaos failover clean
+.PHONY: build test unit itest race lint fuzz twin conformance bench demo soak checker simulation chaos failover clean
 
 build: ## bin/rowtrail
 	go build -ldflags '$(LDFLAGS)' -o bin/rowtrail ./cmd/rowtrail
@@ -33,6 +33,9 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 twin: ## random requests to the broker and to kfake, of new seeds; TWIN=40 sequences
 	go test ./log/broker -count=1 -timeout 60m -run TestRandomRequestsAgainstKfake -args -twin.random -twin.runs $(or $(TWIN),40) $(if $(SEED),-twin.seed $(SEED))
+
+simulation: ## the cluster on simulated disks, networks and clocks; RUNS=5000 FIRST=1, or SEED=n to see one run
+	go test ./cluster -count=1 -timeout 120m -run 'TestSimulation$$' -v -args $(if $(SEED),-sim.seed $(SEED),-sim.runs $(or $(RUNS),5000) $(if $(FIRST),-sim.first $(FIRST)))
 
 conformance: build ## clients that others wrote judge the broker; RUN=regexp selects suites, UPDATE=1 writes docs/clients.md
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/conformance $(if $(RUN),-run '$(RUN)') $(if $(SEED),-seed $(SEED)) $(if $(UPDATE),-update)

@@ -120,7 +120,12 @@ func (s *raftStorage) Snapshot() (*raftpb.Snapshot, error) {
 	if s.snapshots == nil {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
-	return snapshotOf(s.snapshots, s.first)
+	snap, err := snapshotOf(s.snapshots, s.first)
+	if err == nil && raft.IsEmptySnap(snap) {
+		// Raft asks when it could not read an entry, too. There is nothing below the horizon, which would be a broken invariant to it.
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
+	}
+	return snap, err
 }
 
 // installed forgets the entries on their way to the disk, which a raftSnapshot has replaced.

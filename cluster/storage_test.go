@@ -108,3 +108,14 @@ func TestEntryConversionKeepsKinds(t *testing.T) {
 		}
 	}
 }
+
+// Raft asks for a raftSnapshot whenever it could not read an entry; an empty one would stop the node.
+func TestNoSnapshotOfAnEmptyHorizon(t *testing.T) {
+	st, err := newRaftStorage(newMemLog(&diskLog{}), 0, []Member{{Node: 1}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Snapshot(); !errors.Is(err, raft.ErrSnapshotTemporarilyUnavailable) {
+		t.Errorf("%v", err)
+	}
+}
