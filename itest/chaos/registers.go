@@ -29,7 +29,9 @@ const (
 	registerPace   = 60 * time.Millisecond
 	appendTimeout  = 20 * time.Second
 	askTimeout     = 5 * time.Second
-	unanswered     = time.Duration(1<<63 - 1)
+	// registerTimeout is how long clients wait for a silent node: they are to find the next leader as soon as there is one.
+	registerTimeout = time.Second
+	unanswered      = time.Duration(1<<63 - 1)
 )
 
 // appended is one record's way: its value, where it was put, and between when. An unanswered one may be there or not.
@@ -132,7 +134,7 @@ func decode(b []byte) int64 {
 
 func (r *recording) appender(stopping context.Context, id int, partition int32, rng *rand.Rand) {
 	cl, err := r.c.Client(kgo.ClientID(fmt.Sprintf("append-%d", id)), kgo.DefaultProduceTopic(registersTopic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(appendTimeout), kgo.ProduceRequestTimeout(2*time.Second), kgo.RequestTimeoutOverhead(2*time.Second),
+		kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(appendTimeout), kgo.ProduceRequestTimeout(registerTimeout), kgo.RequestTimeoutOverhead(registerTimeout),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }))
 	if err != nil {
 		r.report("append-%d: %v", id, err)
@@ -155,7 +157,7 @@ func (r *recording) appender(stopping context.Context, id int, partition int32, 
 
 // asker asks for the partition's end. Every answer must be one that the partition had between question and answer.
 func (r *recording) asker(stopping context.Context, id int, partition int32, rng *rand.Rand) {
-	cl, err := r.c.Client(kgo.ClientID(fmt.Sprintf("ask-%d", id)), kgo.RequestTimeoutOverhead(2*time.Second))
+	cl, err := r.c.Client(kgo.ClientID(fmt.Sprintf("ask-%d", id)), kgo.RequestTimeoutOverhead(2*registerTimeout))
 	if err != nil {
 		r.report("ask-%d: %v", id, err)
 		return

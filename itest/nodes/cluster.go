@@ -135,6 +135,7 @@ func (c *Cluster) Add(m *Member, peers []*Member) error {
 	var err error
 	m.Proc, err = process.New(c.opts.Binary, m.Dir, process.Config{
 		Kafka: m.Kafka(), HTTP: fmt.Sprintf("%s:%d", m.Host.Address, httpPort), Command: m.Host.Command(), More: b.String(),
+		Listen:     map[string]string{"http": fmt.Sprintf("0.0.0.0:%d", httpPort)}, // commands come over loopback
 		Connectors: c.opts.Connectors, Sinks: c.opts.Sinks,
 		Node: map[string]string{"id": fmt.Sprint(m.ID), "data_dir": m.Data(), "rack": string('a' + (m.ID-1)%racks), "min_free_bytes": fmt.Sprint(MinFree)},
 	})

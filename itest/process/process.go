@@ -301,10 +301,11 @@ func (r *Rowtrail) get(ctx context.Context, path string, v any) error {
 	}
 }
 
-// CLI runs a subcommand against this node and returns what it printed.
+// CLI runs a subcommand against this node, where the node runs, and returns what it printed.
 func (r *Rowtrail) CLI(ctx context.Context, args ...string) (string, error) {
 	args = append(args, "-c", r.ConfigFile())
-	out, err := exec.CommandContext(ctx, r.Binary, args...).CombinedOutput()
+	command := append(slices.Clone(r.command), append([]string{r.Binary}, args...)...)
+	out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("rowtrail %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
 	}
