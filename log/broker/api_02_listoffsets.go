@@ -2,9 +2,12 @@ package broker
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rowtrail/rowtrail/log"
 )
@@ -19,15 +22,25 @@ const (
 	offsetEarliestUpload = -6 // of nothing
 )
 
-// handleListOffsets finds offsets by time, and the ends of partitions.
-func (b *Broker) handleListOffsets(_ context.Context, r *request) (kmsg.Response, error) {
+const (
+	// confirming bounds the partitions of one request that quorums are asked about at a time.
+	confirming = 256
+	// confirmTimeout bounds the wait for a quorum. A leader without one steps down before.
+	confirmTimeout = 5 * time.Second
+)
+
+type place struct {
+	topic     string
+	partition int32
+}
+
+// handleListOffsets finds offsets by time, and the ends of partitions. What it says of the end is no older than any acknowledgement that came
+// before the request: a leader that was replaced and does not know it yet finds out.
+func (b *Broker) handleListOffsets(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.ListOffsetsRequest)
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
 	iso := isolation(req.IsolationLevel)
-	type place struct {
-		topic     string
-		partition int32
-	}
+	refuted := b.confirmLeading(ctx, req)
 	twice := map[place]int{}
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {
@@ -47,6 +60,8 @@ func (b *Broker) handleListOffsets(_ context.Context, r *request) (kmsg.Response
 				sp.ErrorCode = kerr.InvalidRequest.Code
 			case !knownOffset(rp.Timestamp, req.Version):
 				sp.ErrorCode = kerr.UnsupportedVersion.Code
+			case refuted[place{rt.Topic, rp.Partition}] != nil:
+				sp.ErrorCode = errorCode(refuted[place{rt.Topic, rp.Partition}])
 			default:
 				sp.ErrorCode = errorCode(b.listOffset(rt.Topic, rp, iso, &sp))
 			}
@@ -55,6 +70,51 @@ func (b *Broker) handleListOffsets(_ context.Context, r *request) (kmsg.Response
 		resp.Topics = append(resp.Topics, st)
 	}
 	return resp, nil
+}
+
+// confirmLeading asks the quorums of all partitions whose end matters, side by side. It returns what this node does not lead any more; what it
+// does not lead anyway is left to others to tell.
+func (b *Broker) confirmLeading(ctx context.Context, req *kmsg.ListOffsetsRequest) map[place]error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	var refuted map[place]error
+	var asking errgroup.Group
+	asking.SetLimit(confirming)
+	for i := range req.Topics {
+		t, err := b.topic(req.Topics[i].Topic, zeroID, false)
+		if err != nil {
+			continue
+		}
+		for j := range req.Topics[i].Partitions {
+			rp := &req.Topics[i].Partitions[j]
+			if !endMatters(rp.Timestamp) {
+				continue
+			}
+			replica, _, err := b.leadingIn(t, rp.Partition, rp.CurrentLeaderEpoch)
+			if err != nil {
+				continue
+			}
+			asking.Go(func() error {
+				if err := replica.Confirm(ctx); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					if refuted == nil {
+						refuted = map[place]error{}
+					}
+					refuted[place{t.Name, rp.Partition}] = err
+				}
+				return nil
+			})
+		}
+	}
+	_ = asking.Wait()
+	return refuted
+}
+
+// endMatters tells whether an answer depends on how far the log goes.
+func endMatters(timestamp int64) bool {
+	return timestamp >= 0 || timestamp == offsetLatest || timestamp == offsetMaxTimestamp
 }
 
 // knownOffset tells whether a version has a timestamp's meaning: those of their own came one after the other.

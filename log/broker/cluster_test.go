@@ -414,6 +414,19 @@ func TestClusterMinority(t *testing.T) {
 			t.Errorf("a minority answers a write after %v", took)
 		}
 	}
+	// Whoever else led meanwhile may have acknowledged more: a leader does not tell the end without a quorum, though it has not stepped down yet.
+	ends := func() {
+		t.Helper()
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.Version = 7
+		req.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: "t", Partitions: []kmsg.ListOffsetsRequestTopicPartition{{CurrentLeaderEpoch: -1, Timestamp: offsetLatest}}}}
+		resp := askRaw[*kmsg.ListOffsetsResponse](t, dial(t, alone.client), req)
+		code := resp.Topics[0].Partitions[0].ErrorCode
+		if err := kerr.ErrorForCode(code); code == 0 || !kerr.IsRetriable(err) {
+			t.Errorf("a minority tells the end: %+v (%v)", resp.Topics[0].Partitions[0], err)
+		}
+	}
+	ends()
 	refuses()
 	reads()
 	alone.stop()
