@@ -11,15 +11,22 @@ import (
 )
 
 // handleOffsetFetch reads groups' offsets. All versions are answered through the form that names several groups.
-func (b *Broker) handleOffsetFetch(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleOffsetFetch(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.OffsetFetchRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+	current := b.currentOffsets(ctx)
 	if req.Version >= 8 {
 		named := once[string]{}
 		for i := range req.Groups {
 			if !named.first(req.Groups[i].Group) {
 				g := kmsg.NewOffsetFetchResponseGroup()
 				g.Group, g.ErrorCode = req.Groups[i].Group, kerr.InvalidRequest.Code
+				resp.Groups = append(resp.Groups, g)
+				continue
+			}
+			if code := current(req.Groups[i].Group); code != 0 {
+				g := kmsg.NewOffsetFetchResponseGroup()
+				g.Group, g.ErrorCode = req.Groups[i].Group, code
 				resp.Groups = append(resp.Groups, g)
 				continue
 			}
@@ -37,7 +44,10 @@ func (b *Broker) handleOffsetFetch(_ context.Context, r *request) (kmsg.Response
 		t.Topic, t.Partitions = req.Topics[i].Topic, req.Topics[i].Partitions
 		one.Topics = append(one.Topics, t)
 	}
-	g := b.fetchOffsets(&one, req.Version, req.RequireStable)
+	g := kmsg.NewOffsetFetchResponseGroup()
+	if g.ErrorCode = current(one.Group); g.ErrorCode == 0 {
+		g = b.fetchOffsets(&one, req.Version, req.RequireStable)
+	}
 	resp.ErrorCode = g.ErrorCode
 	for i := range g.Topics {
 		t := kmsg.NewOffsetFetchResponseTopic()
@@ -64,6 +74,21 @@ func (b *Broker) handleOffsetFetch(_ context.Context, r *request) (kmsg.Response
 		}
 	}
 	return resp, nil
+}
+
+// currentOffsets says, before a group is read, whether what is read is what the group has: a coordinator that is replaced, and has not heard of it, would hand
+// out offsets from before the last commits. It asks once for each partition that groups are kept in.
+func (b *Broker) currentOffsets(ctx context.Context) func(id string) int16 {
+	asked := map[int32]int16{}
+	return func(id string) int16 {
+		p := b.groups.PartitionFor(id)
+		code, known := asked[p]
+		if !known {
+			code = b.confirm(ctx, group.Topic, p)
+			asked[p] = code
+		}
+		return code
+	}
 }
 
 func (b *Broker) fetchOffsets(rg *kmsg.OffsetFetchRequestGroup, version int16, stable bool) kmsg.OffsetFetchResponseGroup {

@@ -85,7 +85,7 @@ func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, ve
 	case rt.VerifyOnly:
 		return st, func() {
 			for i, tp := range list {
-				*slots[i] = awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Verify(rt.TransactionalID, producer, tp, reply) })
+				*slots[i] = b.verify(entry{rt.TransactionalID, producer}, tp)
 			}
 		}
 	case refused:

@@ -71,8 +71,17 @@ group.consumer.heartbeat.interval.ms in its file) until consumer.session.timeout
 group (kafka-configs --entity-type groups), from 1 s and 1 ms to a day, the first above the second. They hold from a member's next
 heartbeat on. Settings of share and streams groups are refused by name.
 
+Any node of a cluster answers for all of it: metadata names the nodes that are alive, and operations on topics, users and quotas may be sent to
+whichever; the controller that is named is the leader of the catalogue's log. A leader epoch is a Raft term. acks=all is answered when a majority has the batch on disk and
+so have min.insync.replicas; with fewer replicas in sync it is NOT_ENOUGH_REPLICAS, before anything is appended. A Produce that is not settled within its timeout is
+REQUEST_TIMED_OUT, and what becomes of it is not known. There is no unclean election: ElectLeaders of that kind is answered with ELIGIBLE_LEADERS_NOT_AVAILABLE.
+A consumer that says its rack is sent to a replica in sync there (KIP-392); any replica serves Fetch from version 11 on, up to its own high
+watermark. One that has not come as far as the client waits for as long as the request allows, and then answers OFFSET_NOT_AVAILABLE.
+A coordinator that other nodes could have replaced asks a quorum before it answers OffsetFetch, and before it vouches for a transaction. DescribeQuorum
+knows the offsets of other nodes by estimate, and only on the controller.
+
 With transaction.version 2, a producer that knows it (KIP-890: Java 4, franz-go) raises its epoch with
-every transaction and adds partitions by writing to them; others keep to KIP-98's flow, on the same node and under the same
+every transaction and adds partitions by writing to them; others keep to KIP-98's flow, on the same nodes and under the same
 transactional id. A transactional batch is appended only while its partition is part of its producer's open transaction,
 whatever the client's version. Unlike Kafka, a request that finds the last transaction being completed waits for that before
 it is told CONCURRENT_TRANSACTIONS, and an empty transaction may be committed as well as aborted.

@@ -169,6 +169,35 @@ func (b *Broker) followLeaders(ctx context.Context) {
 	}
 }
 
+// confirmTimeout bounds the question whether this node leads still. Without an answer the client is sent to look again.
+const confirmTimeout = 5 * time.Second
+
+// confirm precedes what is read for somebody who relies on it. It asks a quorum whether this node leads a coordinator's partition still: what is in memory may be old where another node leads already
+// and this one has not heard of it. A partition with one replica needs no question.
+func (b *Broker) confirm(ctx context.Context, topic string, partition int32) int16 {
+	r, err := b.node.Replica(topic, partition)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+		defer cancel()
+		err = r.Confirm(ctx)
+	}
+	if err != nil {
+		return kerr.NotCoordinator.Code
+	}
+	return 0
+}
+
+// verify asks the transaction coordinator of this node whether a partition is part of the producer's transaction.
+func (b *Broker) verify(e entry, tp journal.TopicPartition) int16 {
+	if code := b.confirm(b.coordinating, txn.Topic, b.txns.PartitionFor(e.id)); code != 0 {
+		return code
+	}
+	if b.txns.Has(e.id, e.producer, tp) {
+		return 0
+	}
+	return awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Verify(e.id, e.producer, tp, reply) })
+}
+
 // readableTopics are the topics of one catalogue that groups can read.
 type readableTopics struct {
 	catalog *cluster.Catalog

@@ -13,6 +13,10 @@
 // and transaction coordinators, which are packages of their own, to partitions. Package pace holds readers of history back while
 // producers need the cores.
 //
+// In a cluster each node serves what it leads, and tells clients of the rest (endpoints.go, leaderhints.go). Coordinators serve the shards whose
+// partition their node leads; transactions span nodes through peers.go and markers.go, and package admit keeps late batches out of the
+// partitions that this node leads, wherever their transaction is coordinated.
+//
 // The package enforces invariant 1 (acks=all is answered from the partition's commit callback alone, and
 // refused where min.insync.replicas cannot be met), invariant 5 (read_committed ends at the last stable
 // offset and lists the aborted transactions below it) and invariant 9: frames, requests in flight per

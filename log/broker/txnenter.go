@@ -78,11 +78,9 @@ func (b *Broker) enter(e entry, p led) (*admit.Pass, int16) {
 		return pass, 0
 	}
 	pass := b.gate.Begin(e.claim(), p.TopicPartition, p.epoch)
-	if !b.txns.Has(e.id, e.producer, p.TopicPartition) {
-		if code := b.askCoordinator(e, []journal.TopicPartition{p.TopicPartition}, true); code != 0 {
-			pass.Refuse()
-			return nil, code
-		}
+	if code := b.askCoordinator(e, []journal.TopicPartition{p.TopicPartition}, true); code != 0 {
+		pass.Refuse()
+		return nil, code
 	}
 	if !pass.Admit() {
 		return nil, kerr.ConcurrentTransactions.Code // it is ending
@@ -105,7 +103,7 @@ func (b *Broker) askCoordinator(e entry, list []journal.TopicPartition, verify b
 		return awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Add(e.id, e.producer, list, txn.V2, reply) })
 	}
 	for _, tp := range list {
-		if code := awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Verify(e.id, e.producer, tp, reply) }); code != 0 {
+		if code := b.verify(e, tp); code != 0 {
 			return code
 		}
 	}

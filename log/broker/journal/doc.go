@@ -8,7 +8,11 @@
 // tells a client about it goes in the function given to Write, which runs once the batch is committed
 // (invariant 1), in log order.
 //
-// Shards are all journals of a coordinator, one for each partition of its topic; a key belongs to one of them.
+// Shards are all journals of a coordinator, one for each partition of its topic; a key belongs to one of them. Those whose partition another node
+// leads refuse work with ErrNotLeader, and are told when this node leads no more: what waits in their state is answered then.
+//
+// A journal appends in the leader epoch that it loaded in and in no other: leadership that was lost and won again between two looks does not let it write
+// over what it has not read. It reads up to where it begins to be told of markers, the one thing that others append.
 //
 // Invariant 8: state is a fold of the log. When an append fails, the state that was staged is worth
 // nothing: the journal answers what waits with the error, waits for its other appends, and folds the partition

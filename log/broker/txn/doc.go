@@ -18,6 +18,9 @@
 // to do. InitProducerId raises the epoch in the log before it answers, so the instance before it is fenced
 // (invariant 3).
 //
+// Partitions may be led by other nodes: a marker that was perhaps taken is sent again under the same coordinator epoch until it is answered, and one of a
+// coordinator that was replaced is refused by the partition. What is written into a partition is let in there, by package admit.
+//
 // A request that finds its producer's last transaction being completed waits for the completion instead of being sent
 // away: what it writes then shares the completion's append. Invariant 9: such waits are bounded by waitTimeout and
 // maxWaiters.
