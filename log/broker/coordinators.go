@@ -169,9 +169,6 @@ func (b *Broker) followLeaders(ctx context.Context) {
 	}
 }
 
-// confirmTimeout bounds the question whether this node leads still. Without an answer the client is sent to look again.
-const confirmTimeout = 5 * time.Second
-
 // confirm precedes what is read for somebody who relies on it. It asks a quorum whether this node leads a coordinator's partition still: what is in memory may be old where another node leads already
 // and this one has not heard of it. A partition with one replica needs no question.
 func (b *Broker) confirm(ctx context.Context, topic string, partition int32) int16 {
