@@ -285,15 +285,18 @@ func (g *group) send(m *raftpb.Message, out *output) {
 		// Raft passes on what the leader is asked for in another member's name. Who was asked does not lead any more; peers would refuse it.
 		return
 	}
+	node := memberOf(m.GetTo()).Node
+	if node == g.node && m.GetType() != raftpb.MsgSnap {
+		return // a member of before this node lost its disk: nobody is there
+	}
 	if m.GetType() == raftpb.MsgSnap {
-		if out.snapshots != nil {
+		if out.snapshots != nil && node != g.node {
 			out.snapshots.Send(g.id, m)
 		} else {
 			g.rn.ReportSnapshot(m.GetTo(), raft.SnapshotFailure)
 		}
 		return
 	}
-	node := memberOf(m.GetTo()).Node
 	e := Envelope{Group: g.id, Message: m}
 	if m.GetType() == raftpb.MsgHeartbeat {
 		e.Shared = g.shared

@@ -185,7 +185,7 @@ func (s *simulation) disturb() {
 		})
 	case 4:
 		count("clocks")
-		m.period = s.between(60*time.Millisecond, 200*time.Millisecond)
+		m.period = s.between(simFastest, 200*time.Millisecond)
 	case 5:
 		count("slow disks")
 		m.slow, m.slowTo = s.upTo(3*time.Second), s.now+s.upTo(5*time.Second)

@@ -150,7 +150,11 @@ type simReplica struct {
 	stale  int // the machine's ticks when this replica was first seen to lead although another one does; 0: it has not been
 }
 
-const simWorkers = 2
+const (
+	simWorkers = 2
+	simLate    = time.Second           // no message is under way for longer
+	simFastest = 60 * time.Millisecond // no clock ticks faster
+)
 
 func (m *machine) up() bool { return m.sched != nil }
 
@@ -312,7 +316,7 @@ func (m *machine) transmit(to int32, ms []Envelope) {
 		for range copies {
 			d := s.upTo(s.net.delay)
 			if s.chance(s.net.late) {
-				d = s.upTo(time.Second)
+				d = s.upTo(simLate)
 			}
 			s.after(d, func() { s.deliver(m.id, to, frame) })
 		}
