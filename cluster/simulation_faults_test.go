@@ -417,7 +417,7 @@ func TestSimulation(t *testing.T) {
 	}
 	runs := *simRuns
 	if runs == 0 {
-		if runs = 600; testing.Short() {
+		if runs = 1200; testing.Short() {
 			runs = 60
 		}
 	}
