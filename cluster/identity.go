@@ -64,8 +64,12 @@ func readIdentity(path string, node int32) (f identityFile, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil || f.Disk == "" {
-		return f, fmt.Errorf("%s is not readable: %w; restore it from a backup, or empty the directory and let the node join again", path, errors.Join(err, ErrIdentity))
+	err = d.Decode(&f)
+	if err == nil && f.Disk == "" {
+		err = errors.New("it names no disk")
+	}
+	if err != nil {
+		return f, fmt.Errorf("%s is not readable: %w: %w; restore it from a backup, or empty the directory and let the node join again", path, err, ErrIdentity)
 	}
 	if f.Node != node {
 		return f, fmt.Errorf("data directory %s belongs to node %d and the configuration says node %d; correct node.id or node.data_dir: %w",

@@ -176,7 +176,7 @@ func TestClusterChanges(t *testing.T) {
 		{"drain", "application/json", `{"node":1,"on":true}`, 200, "{}\n"},
 		{"drain", "application/json; charset=utf-8", `{"node":9,"on":true}`, 404, `{"error":"drain node 9: no such node"}` + "\n"},
 		{"remove", "application/json", `{"node":1}`, 409, `{"error":"remove node 1: drain it first: not possible for this node"}` + "\n"},
-		{"reassign", "application/json", `{"topic":"t"}`, 503, `{"error":"not the controller: no leader"}` + "\n"},
+		{"reassign", "application/json", `{"topic":"t"}`, 503, `{"error":"no node leads the controller's log: a majority of the nodes that vote has to be there; ` + "`rowtrail cluster status`" + ` shows them"}` + "\n"},
 		{"drain", "text/plain", `{"node":1,"on":true}`, 415, `{"error":"send JSON, with the header Content-Type: application/json"}` + "\n"},
 		{"drain", "application/json", `{"nodes":1}`, 400, `{"error":"the request's body is not what this endpoint takes: json: unknown field \"nodes\""}` + "\n"},
 	} {

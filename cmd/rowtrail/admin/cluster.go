@@ -1,12 +1,14 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/rowtrail/rowtrail/cluster"
 )
@@ -15,7 +17,10 @@ func (s *Server) cluster(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, s.opts.Cluster.Overview(r.Context()))
 }
 
-const maxChangeBytes = 1 << 20
+const (
+	maxChangeBytes = 1 << 20
+	changeTimeout  = 15 * time.Second // for a change to be decided; what it takes goes on behind it
+)
 
 // DrainRequest is the body of POST /v1/cluster/drain.
 type DrainRequest struct {
@@ -54,7 +59,14 @@ func change[T any](do func(*http.Request, T) error) http.HandlerFunc {
 			fail(w, http.StatusBadRequest, fmt.Sprintf("the request's body is not what this endpoint takes: %v", err))
 			return
 		}
-		if err := do(r, body); err != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
+		defer cancel()
+		err := do(r.WithContext(ctx), body)
+		switch {
+		case errors.Is(err, cluster.ErrNotController):
+			fail(w, http.StatusServiceUnavailable, "no node leads the controller's log: a majority of the nodes that vote has to be there; `rowtrail cluster status` shows them")
+			return
+		case err != nil:
 			fail(w, statusOf(err), err.Error())
 			return
 		}
