@@ -117,7 +117,7 @@ type move struct {
 	nodes     []int32
 }
 
-// balance starts the next moves, as many as may be under way: first away from drained nodes, then from those with the most replicas to those with the
+// balance starts the next move, unless as many as may be are under way: first away from drained nodes, then from those with the most replicas to those with the
 // fewest, until no node has two more than another. Racks are kept apart as placement does.
 func (s *catalogState) balance(alive func(int32) bool) ([]change, error) {
 	moving := 0
@@ -128,21 +128,15 @@ func (s *catalogState) balance(alive func(int32) bool) ([]change, error) {
 			}
 		}
 	}
-	var out []change
-	for moving < maxMoves {
-		m, ok := s.nextMove(alive)
-		if !ok {
-			break
-		}
-		cs, err := s.reassign(m.topic, m.partition, m.nodes)
-		if err != nil || len(cs) == 0 {
-			return out, err
-		}
-		// One topic's record carries all of its partitions: one move per topic and turn.
-		out = append(out, cs...)
-		return out, nil
+	if moving >= maxMoves {
+		return nil, nil
 	}
-	return out, nil
+	m, ok := s.nextMove(alive)
+	if !ok {
+		return nil, nil
+	}
+	// One topic's record carries all of its partitions: one move per turn.
+	return s.reassign(m.topic, m.partition, m.nodes)
 }
 
 // nextMove is the move that helps most; false: none does.

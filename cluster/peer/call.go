@@ -59,7 +59,7 @@ func exchange(ctx context.Context, c net.Conn, request []byte) ([]byte, error) {
 	if err := writeFrame(c, request); err != nil {
 		return nil, err
 	}
-	b, err := readFrame(c, nil, maxCallBytes)
+	b, err := readFrame(c, maxCallBytes)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("no answer: %w", ctx.Err())
 	}
@@ -75,7 +75,7 @@ func Answer(ctx context.Context, c net.Conn, from Identity, answer func(context.
 		if err := c.SetReadDeadline(time.Now().Add(callTimeout)); err != nil {
 			return err
 		}
-		b, err := readFrame(c, nil, maxCallBytes)
+		b, err := readFrame(c, maxCallBytes)
 		if errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
 			return nil
 		}

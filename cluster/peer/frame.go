@@ -20,8 +20,8 @@ func writeFrame(w io.Writer, b []byte) error {
 	return err
 }
 
-// readFrame reads one frame into buf where it fits.
-func readFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
+// readFrame reads one frame.
+func readFrame(r io.Reader, limit int) ([]byte, error) {
 	var word [4]byte
 	if _, err := io.ReadFull(r, word[:]); err != nil {
 		return nil, err
@@ -30,10 +30,7 @@ func readFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	if n > limit {
 		return nil, fmt.Errorf("%w: %d bytes, at most are %d; what calls is no rowtrail node", errFrame, n, limit)
 	}
-	if cap(buf) < n {
-		buf = make([]byte, n)
-	}
-	buf = buf[:n]
+	buf := make([]byte, n)
 	if _, err := io.ReadFull(r, buf); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF

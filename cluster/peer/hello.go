@@ -125,7 +125,7 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 func readJSON(r io.Reader, v any) error {
-	b, err := readFrame(r, nil, maxHelloBytes)
+	b, err := readFrame(r, maxHelloBytes)
 	if err != nil {
 		return err
 	}
