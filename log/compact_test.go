@@ -435,8 +435,15 @@ func besideReadersAndWriters(t *testing.T, configs ...Config) {
 	open := map[int64][]int64{} // offsets of open transactions
 	values := map[int64]written{}
 	var seq [producers]int32
-	for start := time.Now(); time.Since(start) < run; {
-		retain(t, s, p, time.Now()) // by whatever configuration there is now
+	enough := func() bool {
+		st := s.Compaction()
+		return st.Rounds >= 3 && st.RemovedRecords > 0 && reads.Load() > 0
+	}
+	start := time.Now()
+	for n := 0; time.Since(start) < run || time.Since(start) < 10*run && !enough(); n++ {
+		if n%8 == 0 {
+			retain(t, s, p, time.Now()) // by whatever configuration there is now
+		}
 		id := rand.Int64N(producers)
 		if len(open[id]) > 0 && rand.IntN(3) == 0 {
 			commit := rand.IntN(3) > 0
@@ -479,7 +486,7 @@ func besideReadersAndWriters(t *testing.T, configs ...Config) {
 	}
 	st := s.Compaction()
 	t.Logf("%d offsets, %d records read meanwhile, %+v", p.Marks().End, reads.Load(), st)
-	if st.Rounds < 3 || st.RemovedRecords == 0 || reads.Load() == 0 {
+	if !enough() {
 		t.Errorf("too little happened: %+v", st)
 	}
 }
