@@ -111,6 +111,11 @@ func (s *fold) epochEnd(epoch int32) (int32, int64) {
 	return epochOf(s.epochs[i-1].term), s.epochs[i].offset
 }
 
+// isNewest tells whether no later epoch than this one is known.
+func (s *fold) isNewest(epoch int32) bool {
+	return epoch >= 0 && len(s.epochs) > 0 && epochOf(s.epochs[len(s.epochs)-1].term) == epoch
+}
+
 // epochAt is the epoch that an offset lies in.
 func (s *fold) epochAt(offset int64) int32 {
 	i := sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].offset > offset })

@@ -234,6 +234,27 @@ func TestEpochEnd(t *testing.T) {
 	}
 }
 
+// The epoch that goes on ends with the log: others may have read what its leader does not know to be committed yet.
+func TestTheNewestEpochEndsWithTheLog(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), Options{})
+	defer s.Close()
+	p := mustPartition(t, s, 1)
+	applied := batchOf(100, 1)
+	stage(t, p, applied)
+	es := []Entry{{Index: 1, Term: 1, Data: applied}}
+	if err := s.Commit([]Mutation{{Group: 1, Entries: es}}); err != nil {
+		t.Fatal(err)
+	}
+	p.Apply(es)
+	stage(t, p, batchOf(100, 1))
+	if m := p.Marks(); m.HighWatermark != 1 || m.End != 2 {
+		t.Fatalf("%+v", m)
+	}
+	if epoch, end := p.EpochEnd(1); epoch != 1 || end != 2 {
+		t.Errorf("epoch %d ends at %d", epoch, end)
+	}
+}
+
 // A batch that overtook the first one of an epoch does not take its place where the producer is not known; where nothing is
 // expected of it, a producer that was forgotten goes on with any sequence.
 func TestExpectedFirstBatch(t *testing.T) {

@@ -73,11 +73,16 @@ func (p *Partition) Nudge() {
 }
 
 // EpochEnd answers OffsetForLeaderEpoch: the largest epoch <= epoch and its end offset, or -1, -1 when this log has
-// not reached that epoch.
+// not reached that epoch. The newest epoch goes on: it ends where the log does and not at the high watermark, since its leader may be the last
+// one to hear that a record is committed, and a reader has seen it at another replica (invariant 2).
 func (p *Partition) EpochEnd(epoch int32) (int32, int64) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.fold.epochEnd(epoch)
+	at, end := p.fold.epochEnd(epoch)
+	if p.fold.isNewest(at) {
+		end = p.marksLocked().End
+	}
+	return at, end
 }
 
 // EpochAt is the leader epoch that an offset was, or will be, written in; -1 when this log does not know it.
