@@ -69,6 +69,7 @@ type recording struct {
 	parts    [registers]*register
 	acked    atomic.Int64
 	asked    atomic.Int64
+	over     atomic.Int64 // when the clients were told to stop; 0: not yet
 	mu       sync.Mutex
 	reported []string
 }
@@ -117,6 +118,7 @@ func (r *recording) run(stopping context.Context, seed uint64) {
 		}
 	}
 	r.work.Go(func() { r.reader(stopping) })
+	context.AfterFunc(stopping, func() { r.over.Store(int64(r.now())) })
 }
 
 func pace(ctx context.Context, rng *rand.Rand) {
@@ -269,6 +271,9 @@ func (r *recording) readFinal(ctx context.Context) error {
 
 // longest is the longest time within a span in which nobody's append to some partition was answered.
 func (r *recording) longest(from, to time.Duration) time.Duration {
+	if over := time.Duration(r.over.Load()); over > 0 {
+		to = min(to, over) // nobody writes any more
+	}
 	var longest time.Duration
 	for _, reg := range r.parts {
 		reg.mu.Lock()
