@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,5 +86,46 @@ func install(t *testing.T, from, to *storedLog) {
 	}
 	if err := to.store.Commit([]log.Mutation{{Group: 1, Install: in}}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestADeleteThatWentBeforeItWasFolded: the fold has come to a record of a key when the key is deleted and compaction takes the tombstone, too.
+// What the fold then finds in the log tells nothing of the key, whose last entry it has.
+func TestADeleteThatWentBeforeItWasFolded(t *testing.T) {
+	l := openLog(t)
+	write := func(key string, value []byte) {
+		t.Helper()
+		if err := l.append(testRecord{ts: time.Now().UnixMilli(), key: []byte(key), value: value}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("gone", make([]byte, foldBytes)) // all that one step reads
+	write("kept", []byte("v"))
+	v := openViews(t, t.TempDir())
+	v.Follow(testTopic, []Source{l.part})
+	p := v.topics[testTopic].parts[0]
+	if _, err := p.step(v.db, 1); err != nil || p.state.next != 1 {
+		t.Fatalf("folded to %d, %v", p.state.next, err)
+	}
+	write("gone", nil)
+	for range 2 { // the first round sees the tombstone, the second one takes it
+		write("filler", []byte("f"))
+		if err := l.store.Compact(1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if row, found, err := v.Latest(t.Context(), testTopic, []byte("gone"), At{Now: true}); found || err != nil {
+		t.Errorf("the deleted key: %v %v at offset %d", found, err, row.Offset)
+	}
+	var keys []string
+	if err := v.Scan(t.Context(), testTopic, At{Now: true}, func(r Row) error {
+		keys = append(keys, string(r.Key))
+		return nil
+	}); err != nil || !slices.Equal(keys, []string{"kept", "filler"}) {
+		t.Errorf("keys %v, %v", keys, err)
+	}
+	if row, found, err := v.Latest(t.Context(), testTopic, []byte("kept"), At{Now: true}); !found || err != nil || string(row.Value) != "v" {
+		t.Errorf("the other key: %v %v %q", found, err, row.Value)
 	}
 }

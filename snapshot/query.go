@@ -67,6 +67,7 @@ type view struct {
 	views   *Views
 	parts   []*partition
 	txn     *badger.Txn
+	whole   map[*partition]int64 // where compaction had come to before the folds had caught up
 	cursors []*cursor
 	least   []byte // the key that a scan has come to
 }
@@ -83,12 +84,28 @@ func (v *Views) open(ctx context.Context, name string, numbers ...int32) (*view,
 			v.leave()
 			return nil, err
 		}
+		whole := make(map[*partition]int64, len(parts))
+		for _, p := range parts {
+			whole[p] = p.src.Whole()
+		}
+		if parts, err = v.current(ctx, name, numbers...); err != nil {
+			v.leave()
+			return nil, err
+		}
 		txn := v.db.NewTransaction(false)
 		if !slices.ContainsFunc(parts, (*partition).isDropped) {
-			return &view{views: v, parts: parts, txn: txn}, nil
+			return &view{views: v, parts: parts, txn: txn, whole: whole}, nil
 		}
 		txn.Discard()
 	}
+}
+
+// deleted tells of the latest entry of a key, whose record compaction has taken, that the key is deleted now. As long as compaction has come
+// no further than before the fold had caught up, the fold knows of every record that is left. Since it has no later one of the key, what superseded
+// the record was a delete, whose tombstone went before it was folded.
+func (w *view) deleted(h *hit) bool {
+	whole, known := w.whole[h.part]
+	return known && h.part.src.Whole() == whole
 }
 
 func (w *view) close() {
@@ -240,6 +257,7 @@ func (v *Views) retry(topic string, at At, ask func() (again bool, err error)) e
 }
 
 func (v *Views) latest(ctx context.Context, topic string, partitions []int32, key []byte, at At) (row Row, found bool, err error) {
+	var best hit
 	w, err := v.open(ctx, topic, partitions...)
 	if err != nil {
 		return Row{}, false, err
@@ -248,14 +266,14 @@ func (v *Views) latest(ctx context.Context, topic string, partitions []int32, ke
 	if err := w.seek(appendKey(nil, key), false, &at); err != nil {
 		return Row{}, false, fmt.Errorf("look up key in %s: %w", topic, err)
 	}
-	var best hit
+	whole := int64(0) // from where on the entries beside the best one are
 	for _, c := range w.cursors {
 		h, ok, err := c.first(appendKey(entryPrefix(nil, c.part.id), key), &at)
 		if err != nil {
 			return Row{}, false, fmt.Errorf("look up key in %s: %w", topic, err)
 		}
 		if ok && (!found || h.newer(&best)) {
-			best, found = h, true
+			best, found, whole = h, true, c.state.whole
 		}
 	}
 	if !found {
@@ -268,6 +286,10 @@ func (v *Views) latest(ctx context.Context, topic string, partitions []int32, ke
 	defer v.release(r)
 	row, found, err = r.read(&best)
 	switch {
+	case errors.Is(err, ErrCompacted) && at.now() && w.deleted(&best):
+		return Row{}, false, nil
+	case errors.Is(err, ErrCompacted) && best.tombstone && best.offset < whole:
+		return Row{}, false, nil // the key is deleted; whether by this tombstone or by a later one that went, too, is not known
 	case errors.Is(err, ErrCompacted) && best.tombstone:
 		row, found, err = r.row(&best), true, nil // all that there is to know of it is in the entry
 		row.Key = key
@@ -330,6 +352,9 @@ func (v *Views) scan(ctx context.Context, topic string, partitions []int32, dele
 	reader := v.rowReader(topic)
 	defer v.release(reader)
 	win := newWindow(reader, fn)
+	if at.now() {
+		win.gone = w.deleted
+	}
 	for {
 		if !w.leastKey() {
 			return win.flush(ctx)

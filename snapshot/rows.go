@@ -153,6 +153,8 @@ type window struct {
 	rows   []Row
 	arena  []byte
 	skip   bool // records that compaction took are left out, and are no error
+	// gone tells of a record that compaction took that it is one of a deleted key; nil: none is known to be.
+	gone func(*hit) bool
 }
 
 func newWindow(reader *rowReader, fn func(Row) error) *window {
@@ -193,7 +195,7 @@ func (w *window) flush(ctx context.Context) error {
 			continue
 		}
 		row, found, err := w.reader.read(h)
-		if w.skip && errors.Is(err, ErrCompacted) {
+		if errors.Is(err, ErrCompacted) && (w.skip || w.gone != nil && w.gone(h)) {
 			found, err = false, nil
 		}
 		if err != nil {
