@@ -42,7 +42,8 @@
 //   - Now is always right. A record that is gone when it is read back has a newer one by then, and the question is asked
 //     again; a scan that has told rows already ends with ErrNotReady, as rows of two moments are no state (invariant 5).
 //   - A tombstone may be gone before it was folded, while the fold has an earlier record of its key. When that record is gone, too, and compaction
-//     has not gone on since before the fold had caught up, the key is deleted.
+//     has not gone on since before the fold had caught up, the key is deleted. And of a key that is deleted, with a tombstone that is gone, an earlier
+//     tombstone may be told than the last one.
 //   - As long as a view has an entry for every record, a cut's record is known, and if the log has not, the answer is
 //     ErrCompacted.
 //   - Where records were gone before they were folded (a gap in the offsets), and once entries of such records are trimmed, entries

@@ -266,14 +266,13 @@ func (v *Views) latest(ctx context.Context, topic string, partitions []int32, ke
 	if err := w.seek(appendKey(nil, key), false, &at); err != nil {
 		return Row{}, false, fmt.Errorf("look up key in %s: %w", topic, err)
 	}
-	whole := int64(0) // from where on the entries beside the best one are
 	for _, c := range w.cursors {
 		h, ok, err := c.first(appendKey(entryPrefix(nil, c.part.id), key), &at)
 		if err != nil {
 			return Row{}, false, fmt.Errorf("look up key in %s: %w", topic, err)
 		}
 		if ok && (!found || h.newer(&best)) {
-			best, found, whole = h, true, c.state.whole
+			best, found = h, true
 		}
 	}
 	if !found {
@@ -286,13 +285,11 @@ func (v *Views) latest(ctx context.Context, topic string, partitions []int32, ke
 	defer v.release(r)
 	row, found, err = r.read(&best)
 	switch {
-	case errors.Is(err, ErrCompacted) && at.now() && w.deleted(&best):
-		return Row{}, false, nil
-	case errors.Is(err, ErrCompacted) && best.tombstone && best.offset < whole:
-		return Row{}, false, nil // the key is deleted; whether by this tombstone or by a later one that went, too, is not known
 	case errors.Is(err, ErrCompacted) && best.tombstone:
 		row, found, err = r.row(&best), true, nil // all that there is to know of it is in the entry
 		row.Key = key
+	case errors.Is(err, ErrCompacted) && at.now() && w.deleted(&best):
+		return Row{}, false, nil
 	case err != nil || !found:
 		return Row{}, false, err
 	}
