@@ -221,7 +221,12 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.identify(ctx); err != nil {
 		return err
 	}
-	return n.reconcile(ctx)
+	err = n.reconcile(ctx)
+	if err == nil || ctx.Err() != nil || n.sched.failed() != nil {
+		return err
+	}
+	n.sayBroken(err) // and only that partition stays away
+	return nil
 }
 
 func (n *Node) openController() error {

@@ -409,3 +409,38 @@ func TestStopRefusesAndFinishes(t *testing.T) {
 		t.Errorf("append after Stop: %+v", a)
 	}
 }
+
+// TestOneBrokenReplicaStopsNoOther: a node whose log of one partition cannot be trusted starts, and serves the rest.
+func TestOneBrokenReplicaStopsNoOther(t *testing.T) {
+	dir := t.TempDir()
+	n := startNode(t, dir)
+	bad := n.topic(t, "bad", 1)
+	n.topic(t, "good", 1)
+	for _, topic := range []string{"bad", "good"} {
+		if a := appendNow(n.replica(t, topic, 0), batchOf("v")); a.Err != nil {
+			t.Fatal(a.Err)
+		}
+	}
+	n.close(t)
+	store, err := log.Open(dir, log.Options{Logger: quiet(), MinFreeBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Commit([]log.Mutation{{Group: bad.Partitions[0].Group, HardState: &log.HardState{Term: 9, Commit: 1000}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = startNode(t, dir)
+	defer n.close(t)
+	if _, err := n.Replica("bad", 0); !errors.Is(err, log.ErrCorrupt) {
+		t.Errorf("the broken replica: %v", err)
+	}
+	if a := appendNow(n.replica(t, "good", 0), batchOf("w")); a.Err != nil {
+		t.Error(a.Err)
+	}
+	if err := n.DeleteTopic(context.Background(), "bad"); err != nil {
+		t.Errorf("delete the broken topic: %v", err)
+	}
+}

@@ -19,8 +19,7 @@ func (n *Node) reconcileLoop(ctx context.Context) {
 	for {
 		changed := n.CatalogChanged()
 		if err := n.reconcile(ctx); err != nil && ctx.Err() == nil {
-			n.opts.Logger.Error("a replica could not be opened; its partition is offline here until it is replaced, or mended and the node restarted: restore "+
-				"the data directory from a backup, or delete the topic", "error", err)
+			n.sayBroken(err)
 		}
 		select {
 		case <-changed:
@@ -29,6 +28,11 @@ func (n *Node) reconcileLoop(ctx context.Context) {
 			return
 		}
 	}
+}
+
+func (n *Node) sayBroken(err error) {
+	n.opts.Logger.Error("a replica could not be opened; its partition is offline here until it is replaced, or mended and the node restarted: restore "+
+		"the data directory from a backup, or delete the topic", "error", err)
 }
 
 // reconcile makes this node's open replicas those of the newest catalogue, and waits until it leads the ones that only
