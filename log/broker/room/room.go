@@ -5,7 +5,8 @@
 // take. Each party's holds are served in order, the party with the least first.
 //
 // A hold may grow while it is held, so several could wait for each other. Where all of a party's holds wait, one of them may
-// go beyond what is free, one in the whole room at a time: the bound is the room's bytes and one hold's (invariant 9).
+// go beyond what is free, one in the whole room at a time, and beside it one that is all that its party holds, so that a party that is slow to
+// give back does not keep the next one out: the bound is the room's bytes and two holds' (invariant 9).
 package room
 
 import (
@@ -32,6 +33,7 @@ type Room struct {
 	held    int64
 	waiting map[*Party]struct{} // those with a queue
 	beyond  *Hold               // goes beyond what is free
+	lone    *Hold               // so does this one, which is all that its party holds
 }
 
 // New returns a room of most bytes, and extra ones for small holds.
@@ -102,7 +104,7 @@ func (h *Hold) tryGrow(n int64) bool {
 	if more <= 0 {
 		return true
 	}
-	if h != r.beyond && (len(h.party.queue[h.class]) > 0 || !r.fits(h.party, h.class, more)) {
+	if !r.goesBeyond(h) && (len(h.party.queue[h.class]) > 0 || !r.fits(h.party, h.class, more)) {
 		return false
 	}
 	h.take(more)
@@ -115,7 +117,7 @@ func (h *Hold) TakeUpTo(n, least int64) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n = min(n, r.Most()-h.n)
-	if h != r.beyond {
+	if !r.goesBeyond(h) {
 		if len(p.queue[h.class]) > 0 {
 			return 0
 		}
@@ -189,6 +191,9 @@ func (h *Hold) Shrink(n int64) {
 	if n == 0 && r.beyond == h {
 		r.beyond = nil
 	}
+	if n == 0 && r.lone == h {
+		r.lone = nil
+	}
 	r.serve()
 }
 
@@ -198,14 +203,18 @@ func (h *Hold) Release() { h.Shrink(0) }
 // room is how much more a party may have: so much that it holds no more, all in all, than is free then.
 func (r *Room) room(p *Party, c class) int64 {
 	free := r.most - r.held
-	if r.beyond != nil {
-		free += r.beyond.n // what goes beyond must leave small holds theirs
+	for _, h := range []*Hold{r.beyond, r.lone} {
+		if h != nil {
+			free += h.n // what goes beyond must leave small holds theirs
+		}
 	}
 	if c == small {
 		return (free + r.extra - p.held[small]) / 2
 	}
 	return (free - p.total()) / 2
 }
+
+func (r *Room) goesBeyond(h *Hold) bool { return h == r.beyond || h == r.lone }
 
 func (r *Room) fits(p *Party, c class, n int64) bool { return n <= r.room(p, c) }
 
@@ -225,7 +234,7 @@ func (r *Room) serve() {
 
 // next is the hold to serve, of the party that holds least; nil: all must wait.
 func (r *Room) next() (next *Hold) {
-	var stuck *Hold
+	var stuck, lone *Hold
 	for p := range r.waiting {
 		for c := range classes {
 			if len(p.queue[c]) == 0 {
@@ -238,10 +247,15 @@ func (r *Room) next() (next *Hold) {
 			if p.held[c] == p.stuck[c] && (stuck == nil || p.total() < stuck.party.total()) {
 				stuck = h
 			}
+			if p.total() == h.n && r.beyond != nil && r.beyond.party != p {
+				lone = h
+			}
 		}
 	}
 	if next == nil && r.beyond == nil && stuck != nil {
 		next, r.beyond = stuck, stuck
+	} else if next == nil && r.lone == nil && lone != nil {
+		next, r.lone = lone, lone
 	}
 	return next
 }
