@@ -246,12 +246,7 @@ func (n *Node) HandOver(ctx context.Context) {
 	defer cancel()
 	n.leaving.Store(true)
 	n.net.broadcastFrame(encodeLeaving())
-	for n.shed() > 0 {
-		select {
-		case <-time.After(tickInterval):
-		case <-ctx.Done():
-			return
-		}
+	for n.shed() > 0 && pauseFor(ctx, tickInterval) {
 	}
 }
 

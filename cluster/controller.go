@@ -212,9 +212,7 @@ func (c *controller) propose(ctx context.Context, decide func(*catalogState) ([]
 		if !errors.Is(err, errRetry) {
 			return err
 		}
-		select {
-		case <-time.After(controllerRetry):
-		case <-ctx.Done():
+		if !pauseFor(ctx, controllerRetry) {
 			return fmt.Errorf("%w: %w", ErrNotController, err)
 		}
 	}

@@ -74,9 +74,7 @@ func (f *former) form(ctx context.Context) error {
 			said = time.Now()
 			f.logger.Info("this node belongs to no cluster yet", "waiting_for", waiting)
 		}
-		select {
-		case <-time.After(formEvery):
-		case <-ctx.Done():
+		if !pauseFor(ctx, formEvery) {
 			return fmt.Errorf("found or find the cluster: %s: %w", waiting, ctx.Err())
 		}
 	}

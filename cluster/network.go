@@ -18,13 +18,12 @@ type network struct {
 	net       *peer.Network
 	transfers *transfers
 
-	mu    sync.Mutex
-	kafka func(net.Conn) // nil: there is no broker yet
-	http  func(net.Conn) // nil: nobody answers yet
+	mu      sync.Mutex
+	streams map[peer.Kind]func(net.Conn) // what others than this package serve; a missing one: not yet
 }
 
 func newNetwork(n *Node) *network {
-	x := &network{n: n}
+	x := &network{n: n, streams: map[peer.Kind]func(net.Conn){}}
 	x.transfers = &transfers{
 		partition: n.partitionOf, logger: n.opts.Logger, rate: n.opts.TransferRate, ctx: n.ctx, slots: make(chan struct{}, maxTransfers),
 		report:  func(g log.GroupID, to uint64, ok bool) { n.sched.reportSnapshot(g, to, ok) },
@@ -43,8 +42,8 @@ func newNetwork(n *Node) *network {
 					n.opts.Logger.Debug("calls of a peer ended", "node", from.Node, "error", err)
 				}
 			},
-			peer.Kafka: x.serveKafka,
-			peer.HTTP:  x.serveHTTP,
+			peer.Kafka: x.serve(peer.Kafka),
+			peer.HTTP:  x.serve(peer.HTTP),
 		},
 		Lost: func(node int32) {
 			if x.ready() {
@@ -161,34 +160,6 @@ func (x *network) broadcastFrame(frame []byte) {
 			x.net.Send(i.ID, peer.Control, slices.Clone(frame)) // which takes the bytes over
 		}
 	}
-}
-
-// ServeKafka has connections of the Kafka protocol that other nodes open served, as those of an internal principal.
-func (n *Node) ServeKafka(serve func(net.Conn)) {
-	if n.net != nil {
-		n.net.mu.Lock()
-		n.net.kafka = serve
-		n.net.mu.Unlock()
-	}
-}
-
-func (x *network) serveKafka(c net.Conn, _ peer.Identity) {
-	x.mu.Lock()
-	serve := x.kafka
-	x.mu.Unlock()
-	if serve == nil {
-		_ = c.Close()
-		return
-	}
-	serve(c)
-}
-
-// DialKafka opens a connection of the Kafka protocol to another node's broker, as an internal principal.
-func (n *Node) DialKafka(ctx context.Context, node int32) (net.Conn, error) {
-	if n.net == nil {
-		return nil, fmt.Errorf("connect to node %d: %w", node, ErrUnknownNode)
-	}
-	return n.net.net.Open(ctx, node, peer.Kafka)
 }
 
 // notify is told by workers of what changes in a group.

@@ -1,13 +1,10 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -245,30 +242,19 @@ func (t *transfers) write(c net.Conn, frames ...[]byte) error {
 	if err := c.SetWriteDeadline(time.Now().Add(transferTimeout)); err != nil {
 		return err
 	}
-	var b bytes.Buffer
 	for _, f := range frames {
-		b.Write(binary.BigEndian.AppendUint32(nil, uint32(len(f)))) //nolint:gosec // bounded by a chunk
-		b.Write(f)
+		if err := peer.WriteFrame(c, f); err != nil {
+			return err
+		}
 	}
-	_, err := b.WriteTo(c)
-	return err
+	return nil
 }
 
 func (t *transfers) read(c net.Conn) ([]byte, error) {
 	if err := c.SetReadDeadline(time.Now().Add(transferTimeout)); err != nil {
 		return nil, err
 	}
-	var word [4]byte
-	if _, err := io.ReadFull(c, word[:]); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(word[:])
-	if n > maxSnapshotFrame {
-		return nil, fmt.Errorf("%w: a frame of %d bytes", errWire, n)
-	}
-	b := make([]byte, n)
-	_, err := io.ReadFull(c, b)
-	return b, err
+	return peer.ReadFrame(c, maxSnapshotFrame)
 }
 
 // mustJSON encodes types of this file, which always marshal.

@@ -56,10 +56,10 @@ func exchange(ctx context.Context, c net.Conn, request []byte) ([]byte, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
-	if err := writeFrame(c, request); err != nil {
+	if err := WriteFrame(c, request); err != nil {
 		return nil, err
 	}
-	b, err := readFrame(c, maxCallBytes)
+	b, err := ReadFrame(c, maxCallBytes)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("no answer: %w", ctx.Err())
 	}
@@ -75,7 +75,7 @@ func Answer(ctx context.Context, c net.Conn, from Identity, answer func(context.
 		if err := c.SetReadDeadline(time.Now().Add(callTimeout)); err != nil {
 			return err
 		}
-		b, err := readFrame(c, maxCallBytes)
+		b, err := ReadFrame(c, maxCallBytes)
 		if errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
 			return nil
 		}
@@ -85,7 +85,7 @@ func Answer(ctx context.Context, c net.Conn, from Identity, answer func(context.
 		if err := c.SetWriteDeadline(time.Now().Add(callTimeout)); err != nil {
 			return err
 		}
-		if err := writeFrame(c, answer(ctx, from, b)); err != nil {
+		if err := WriteFrame(c, answer(ctx, from, b)); err != nil {
 			return err
 		}
 	}

@@ -12,16 +12,16 @@ const maxFrameBytes = 48 << 20
 
 var errFrame = errors.New("bad frame between nodes")
 
-// writeFrame writes a length and the bytes, in one write.
-func writeFrame(w io.Writer, b []byte) error {
+// WriteFrame writes a length and the bytes, in one write.
+func WriteFrame(w io.Writer, b []byte) error {
 	out := make([]byte, 0, 4+len(b))
 	out = binary.BigEndian.AppendUint32(out, uint32(len(b))) //nolint:gosec // bounded by the caller
 	_, err := w.Write(append(out, b...))
 	return err
 }
 
-// readFrame reads one frame.
-func readFrame(r io.Reader, limit int) ([]byte, error) {
+// ReadFrame reads one frame of at most limit bytes.
+func ReadFrame(r io.Reader, limit int) ([]byte, error) {
 	var word [4]byte
 	if _, err := io.ReadFull(r, word[:]); err != nil {
 		return nil, err

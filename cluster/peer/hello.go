@@ -121,11 +121,11 @@ func writeJSON(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	return writeFrame(w, b)
+	return WriteFrame(w, b)
 }
 
 func readJSON(r io.Reader, v any) error {
-	b, err := readFrame(r, maxHelloBytes)
+	b, err := ReadFrame(r, maxHelloBytes)
 	if err != nil {
 		return err
 	}

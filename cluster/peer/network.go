@@ -262,7 +262,7 @@ func (n *Network) check(h Hello) error {
 
 func (n *Network) receive(c net.Conn, from int32) {
 	for {
-		b, err := readFrame(c, maxFrameBytes)
+		b, err := ReadFrame(c, maxFrameBytes)
 		if err != nil {
 			if errors.Is(err, errFrame) {
 				n.opts.Logger.Warn("a peer's connection was closed", "node", from, "error", err)
