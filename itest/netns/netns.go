@@ -3,6 +3,7 @@ package netns
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 // Network is a switch and its hosts.
 type Network struct {
 	name  string
+	outer string // this process's link to the switch
 	Outer string // this process's address
 	Hosts []*Host
 }
@@ -52,23 +54,22 @@ func Permitted() error {
 	return nil
 }
 
-// New makes a network of hosts. What processes that are gone have left behind is removed.
+// New makes a network of hosts; a process has one at a time. What processes that are gone have left behind is removed.
 func New(hosts int) (*Network, error) {
 	sweep()
 	pid := os.Getpid()
-	n := &Network{name: fmt.Sprintf("%s%d", prefix, pid)}
+	n := &Network{name: fmt.Sprintf("%s%d", prefix, pid), outer: "rt" + strconv.Itoa(pid)}
 	subnet := fmt.Sprintf("10.%d.%d", 160+pid/256%64, pid%256)
 	n.Outer = subnet + ".1"
 	sw := n.name + "-switch"
-	outer := "rt" + strconv.Itoa(pid)
 	steps := [][]string{
 		{"ip", "netns", "add", sw},
 		{"ip", "-n", sw, "link", "add", "name", "switch", "type", "bridge"},
 		{"ip", "-n", sw, "link", "set", "switch", "up"},
-		{"ip", "link", "add", outer, "type", "veth", "peer", "name", "outer", "netns", sw},
+		{"ip", "link", "add", n.outer, "type", "veth", "peer", "name", "outer", "netns", sw},
 		{"ip", "-n", sw, "link", "set", "outer", "master", "switch", "up"},
-		{"ip", "addr", "add", n.Outer + "/24", "dev", outer},
-		{"ip", "link", "set", outer, "up"},
+		{"ip", "addr", "add", n.Outer + "/24", "dev", n.outer},
+		{"ip", "link", "set", n.outer, "up"},
 	}
 	for i := range hosts {
 		h := &Host{net: n, ns: fmt.Sprintf("%s-%d", n.name, i+1), Address: fmt.Sprintf("%s.%d", subnet, 11+i)}
@@ -90,13 +91,23 @@ func New(hosts int) (*Network, error) {
 	return n, nil
 }
 
-// Close removes the network. Processes in it must have ended.
+// Close removes the network, or what there is of it. Processes in it must have ended. This process's link is removed by name: the
+// kernel takes apart a namespace and the links in it some time after it was deleted, and the next network needs the name.
 func (n *Network) Close() error {
 	var errs []error
-	for _, h := range n.Hosts {
-		errs = append(errs, run("ip", "netns", "del", h.ns))
+	if _, err := net.InterfaceByName(n.outer); err == nil {
+		errs = append(errs, run("ip", "link", "del", n.outer))
 	}
-	return errors.Join(append(errs, run("ip", "netns", "del", n.name+"-switch"))...)
+	names := []string{n.name + "-switch"}
+	for _, h := range n.Hosts {
+		names = append(names, h.ns)
+	}
+	for _, ns := range names {
+		if _, err := os.Stat("/run/netns/" + ns); err == nil {
+			errs = append(errs, run("ip", "netns", "del", ns))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // sweep removes the namespaces of processes that are gone.
