@@ -71,13 +71,7 @@ func natsReplicated(ctx context.Context, cfg config, c brokerCase, dir string, d
 		return natsResult{}, err
 	}
 	defer stopAll(servers)
-	var r natsResult
-	// Its meta group needs a moment until it takes streams.
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
-		if r, err = natsLoad(ctx, cfg.peers, servers[0].address, c, natsNodes, d.Seconds(), 0); err == nil || time.Now().After(deadline) || ctx.Err() != nil {
-			return r, err
-		}
-	}
+	return natsLoad(ctx, cfg.peers, servers[0].address, c, natsNodes, d.Seconds(), 0)
 }
 
 // startNodes runs a cluster of three nodes.

@@ -20,8 +20,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// streamTimeout is for the creation of a stream, which servers of a cluster take their time for.
-const streamTimeout = 30 * time.Second
+// A cluster that has no leader yet drops the request for a stream, so it is asked again.
+const (
+	streamTimeout = 30 * time.Second
+	streamAttempt = 3 * time.Second
+)
 
 // maxPending is how many publishes of one stream may wait for their acknowledgement.
 const maxPending = 4096
@@ -62,8 +65,10 @@ func (l *load) run(url string) (result, error) {
 	name := "load" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	payload := make([]byte, l.size)
 	_, _ = rand.Read(payload) // never fails
-	start := time.Now()
-	from := start.Add(time.Duration(l.seconds / 5 * float64(time.Second)))
+	if err := l.create(url, name); err != nil {
+		return result{}, err
+	}
+	from := time.Now().Add(time.Duration(l.seconds / 5 * float64(time.Second)))
 	end := from.Add(time.Duration(l.seconds * float64(time.Second)))
 
 	var group sync.WaitGroup
@@ -96,6 +101,33 @@ func (l *load) run(url string) (result, error) {
 		P50: ms(delays[len(delays)/2]), P99: ms(delays[len(delays)*99/100])}, nil
 }
 
+// create makes the streams, before the time that is measured begins.
+func (l *load) create(url, name string) error {
+	nc, err := nats.Connect(url)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := nc.JetStream(nats.MaxWait(streamAttempt))
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(streamTimeout)
+	for s := 0; s < l.streams; {
+		stream := name + strconv.Itoa(s)
+		_, err := js.AddStream(&nats.StreamConfig{Name: stream, Subjects: []string{stream}, Storage: nats.FileStorage, Replicas: l.replicas})
+		switch {
+		case err == nil:
+			s++
+		case time.Now().After(deadline):
+			return fmt.Errorf("create a stream: %w", err)
+		default:
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
 // publish loads one stream from a connection of its own. What is acknowledged in [from, end) counts.
 func (l *load) publish(url, stream string, payload []byte, from, end time.Time) (delays []time.Duration, n int64, err error) {
 	nc, err := nats.Connect(url)
@@ -103,11 +135,8 @@ func (l *load) publish(url, stream string, payload []byte, from, end time.Time) 
 		return nil, 0, err
 	}
 	defer nc.Close()
-	js, err := nc.JetStream(nats.PublishAsyncMaxPending(maxPending), nats.MaxWait(streamTimeout))
+	js, err := nc.JetStream(nats.PublishAsyncMaxPending(maxPending))
 	if err != nil {
-		return nil, 0, err
-	}
-	if _, err := js.AddStream(&nats.StreamConfig{Name: stream, Subjects: []string{stream}, Storage: nats.FileStorage, Replicas: l.replicas}); err != nil {
 		return nil, 0, err
 	}
 	type sent struct {
