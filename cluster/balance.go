@@ -97,7 +97,7 @@ func (r *Replica) transfer(to Member, caughtUp bool) {
 	g := r.group
 	r.sched.run(g, func() {
 		if g.serving && (!caughtUp || g.sync.caughtUp(to.raftID())) {
-			g.rn.TransferLeader(to.raftID())
+			g.handTo(to.raftID())
 		}
 	})
 }

@@ -48,8 +48,8 @@
 //
 // The lease: a leader that has not heard of a quorum for electionTicks of its own clock steps down (CheckQuorum), and a member that has
 // heard of its leader gives no vote for as long (PreVote, CheckQuorum). So a leader that others have replaced says that it leads for two such
-// times at most behind the last answer from before, which may have been long under way, counted by its own ticks: while a process is stopped its clock is, too, and what it was about to say before goes out
-// after. Its answers are those of a moment when it led. It acknowledges nothing: that takes a quorum, which has moved on. Who rests on the lease
+// times at most behind the last answer from before, which may have been long under way, and one more where it was handing over, counted by its own
+// ticks: while a process is stopped its clock is, too, and what it was about to say before goes out after. Its answers are those of a moment when it led. It acknowledges nothing: that takes a quorum, which has moved on. Who rests on the lease
 // must therefore write before it answers, or accept an answer of that age.
 //
 // Confirm: the leader asks a quorum whether it leads still (Raft's ReadIndex) and answers once what was committed by then is applied. No clock

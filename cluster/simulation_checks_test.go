@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strconv"
 
 	"go.etcd.io/raft/v3/raftpb"
 
@@ -73,8 +74,7 @@ func (s *simulation) applied(m *machine, g *simGroupLog, self Member, l *memLog,
 	}
 	g.index[text] = e.Index
 	if !g.again[text] {
-		var n int
-		_, _ = fmt.Sscanf(text, "m%d", &n)
+		n := numberOf(text)
 		if n < g.term[e.Term] {
 			s.fail("group %d: %s stands behind m%d of the same leader", g.id, text, g.term[e.Term])
 		}
@@ -194,32 +194,6 @@ func (s *simulation) confirm(m *machine, i int) {
 	m.wake()
 }
 
-// deposed checks for how long a leader that has been replaced goes on as if it were one: Raft asks whether a quorum has been heard of every
-// electionTicks of the leader's own clock, so no more than two such times behind the last answer of before, which may still be under way. What it
-// serves meanwhile is old, and never wrong.
-func (s *simulation) deposed() {
-	for _, m := range s.nodes {
-		for i, r := range m.here {
-			if r == nil {
-				continue
-			}
-			l, newer := r.g.lead.Load(), false
-			for epoch := range s.groups[i].leaders {
-				newer = newer || epoch > l.epoch
-			}
-			switch {
-			case !l.self || !newer:
-				r.stale = 0
-			case r.stale == 0:
-				r.stale = m.ticks
-				s.counts["deposed leaders"]++
-			case m.ticks-r.stale > 2*electionTicks+1+int(simLate/simFastest):
-				s.fail("group %d: %v says that it leads for %d ticks after another one did", s.groups[i].id, r.member, m.ticks-r.stale)
-			}
-		}
-	}
-}
-
 // ask sends an append to whoever says that it leads.
 func (s *simulation) ask(i int, text string, acks int16) {
 	var leading []*machine
@@ -238,13 +212,18 @@ func (s *simulation) ask(i int, text string, acks int16) {
 }
 
 func (g *simGroupLog) sentBefore(text string) bool {
-	var n int
-	_, _ = fmt.Sscanf(text, "m%d", &n)
+	n := numberOf(text)
 	if n > g.sent {
 		g.sent = n
 		return false
 	}
 	return true
+}
+
+// numberOf is the n of a text "m<n>".
+func numberOf(text string) int {
+	n, _ := strconv.Atoi(text[1:])
+	return n
 }
 
 // unsettled says what keeps a group from rest; "": nothing.

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -23,12 +24,17 @@ var (
 type simShape struct {
 	nodes, groups int
 	active        time.Duration
+	pace          time.Duration // between two batches of appends, at most
 }
 
+// manyGroups is how often a seed has hundreds of groups.
+const manyGroups = 100
+
 func shapeOf(seed uint64, rng *rand.Rand) simShape {
-	sh := simShape{nodes: 3 + rng.IntN(5), groups: 1 + rng.IntN(3), active: time.Duration(5+rng.IntN(15)) * time.Second}
-	if seed%500 == 0 {
-		sh = simShape{nodes: 3 + rng.IntN(5), groups: 300, active: 10 * time.Second}
+	sh := simShape{nodes: 3 + rng.IntN(5), groups: 1 + rng.IntN(3), active: time.Duration(4+rng.IntN(11)) * time.Second}
+	sh.pace = 20 * time.Millisecond << rng.IntN(5)
+	if seed%manyGroups == 0 {
+		sh.groups, sh.active, sh.pace = 200+rng.IntN(200), 10*time.Second, 5*time.Millisecond
 	}
 	return sh
 }
@@ -56,7 +62,7 @@ func simulate(seed uint64, say func(string, ...any)) *simulation {
 
 // bareSimulation has neither groups nor nodes.
 func bareSimulation(seed uint64, nodes int, say func(string, ...any)) *simulation {
-	s := &simulation{rng: rand.New(rand.NewPCG(seed, 1)), trace: newTrace(), say: say, counts: map[string]int{}}
+	s := &simulation{rng: rand.New(rand.NewPCG(seed, 1)), say: say, counts: map[string]int{}}
 	s.shape = simShape{nodes: nodes}
 	s.net = simNetwork{cut: map[[2]int32]bool{}, delay: 5 * time.Millisecond}
 	return s
@@ -103,7 +109,7 @@ func newSimulation(seed uint64, say func(string, ...any)) *simulation {
 			l.checkpoint()
 		}
 	})
-	s.every(func() time.Duration { return s.upTo(40 * time.Millisecond / time.Duration(min(len(s.groups), 8))) }, func() bool {
+	s.every(func() time.Duration { return s.upTo(s.shape.pace) }, func() bool {
 		if s.quiet {
 			return false
 		}
@@ -118,7 +124,7 @@ func newSimulation(seed uint64, say func(string, ...any)) *simulation {
 		return true
 	})
 	s.every(func() time.Duration { return 100 * time.Millisecond }, func() bool {
-		s.deposed()
+		s.leases()
 		return !s.quiet
 	})
 	s.every(func() time.Duration { return s.upTo(50 * time.Millisecond) }, func() bool {
@@ -134,12 +140,12 @@ func newSimulation(seed uint64, say func(string, ...any)) *simulation {
 func (s *simulation) client() {
 	i := s.rng.IntN(len(s.groups))
 	g := s.groups[i]
-	if s.chance(0.1) {
+	if s.chance(0.3) {
 		if m := s.nodes[s.rng.IntN(len(s.nodes))]; m.up() && m.here[i] != nil {
 			s.confirm(m, i)
 		}
 	}
-	if s.chance(0.03) {
+	if s.chance(0.05) {
 		for _, m := range s.nodes {
 			if m.up() && m.here[i] != nil && m.here[i].g.lead.Load().self {
 				m.sched.trim(context.Background(), m.here[i].g, s.rng.Int64N(m.here[i].mem.hwm()+1), func(error) {})
@@ -185,7 +191,7 @@ func (s *simulation) disturb() {
 		})
 	case 4:
 		count("clocks")
-		m.period = s.between(simFastest, 200*time.Millisecond)
+		m.period = s.between(60*time.Millisecond, 200*time.Millisecond)
 	case 5:
 		count("slow disks")
 		m.slow, m.slowTo = s.upTo(3*time.Second), s.now+s.upTo(5*time.Second)
@@ -212,7 +218,7 @@ func (s *simulation) disturb() {
 			r := m.here[i]
 			to := s.groups[i].place.Members
 			id := to[s.rng.IntN(len(to))].raftID()
-			m.sched.run(r.g, func() { r.g.rn.TransferLeader(id) })
+			m.sched.run(r.g, func() { r.g.handTo(id) })
 			m.wake()
 		}
 	case 15:
@@ -409,7 +415,7 @@ func (s *simulation) heal() {
 func TestSimulation(t *testing.T) {
 	if *simSeed != 0 {
 		s := simulate(*simSeed, func(f string, args ...any) { fmt.Printf(f+"\n", args...) })
-		t.Logf("%+v %v, trace %x", s.shape, s.counts, s.trace.Sum64())
+		t.Logf("%+v %v, trace %x", s.shape, s.counts, s.trace)
 		if s.fault != "" {
 			t.Fatal(s.fault)
 		}
@@ -417,14 +423,16 @@ func TestSimulation(t *testing.T) {
 	}
 	runs := *simRuns
 	if runs == 0 {
-		if runs = 1200; testing.Short() {
+		if runs = 2400; testing.Short() {
 			runs = 60
 		}
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // little is kept, and much is thrown away
 	total := map[string]int{}
 	failed := 0
 	for seed := *simFirst; seed < *simFirst+uint64(runs); seed++ {
 		s := simulate(seed, nil)
+		s.counts["groups"] += len(s.groups)
 		for k, n := range s.counts {
 			total[k] += n
 		}
@@ -442,7 +450,7 @@ func TestSimulation(t *testing.T) {
 func TestSimulationRepeats(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4, 5, 6, 7, 8} {
 		a, b := simulate(seed, nil), simulate(seed, nil)
-		if a.trace.Sum64() != b.trace.Sum64() {
+		if a.trace != b.trace {
 			t.Errorf("seed %d ran in two ways", seed)
 		}
 	}

@@ -1,13 +1,9 @@
 package cluster
 
 import (
-	"cmp"
-	"container/heap"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
-	"hash/fnv"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -25,7 +21,7 @@ type simulation struct {
 	now    time.Duration
 	events eventQueue
 	seq    int
-	trace  hash.Hash64
+	trace  uint64
 	say    func(string, ...any) // nil: no lines
 	fault  string
 
@@ -52,24 +48,49 @@ type event struct {
 	do  func()
 }
 
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
+
+// eventQueue is a binary heap; container/heap would box every event.
 type eventQueue []event
 
-func (q eventQueue) Len() int { return len(q) }
-func (q eventQueue) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(q[i].at, q[j].at), cmp.Compare(q[i].seq, q[j].seq)) < 0
+func (q *eventQueue) push(e event) {
+	h := append(*q, e)
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h[i].before(&h[up]) {
+			break
+		}
+		h[i], h[up] = h[up], h[i]
+		i = up
+	}
+	*q = h
 }
-func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *eventQueue) Pop() any {
-	old := *q
-	x := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return x
+
+func (q *eventQueue) pop() event {
+	h := *q
+	first, n := h[0], len(h)-1
+	h[0], h[n] = h[n], event{}
+	h = h[:n]
+	for i := 0; ; {
+		least := i
+		for c := 2*i + 1; c <= 2*i+2 && c < n; c++ {
+			if h[c].before(&h[least]) {
+				least = c
+			}
+		}
+		if least == i {
+			break
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
+	*q = h
+	return first
 }
 
 func (s *simulation) after(d time.Duration, do func()) {
 	s.seq++
-	heap.Push(&s.events, event{s.now + d, s.seq, do})
+	s.events.push(event{s.now + d, s.seq, do})
 }
 
 // every plans something again and again, as long as it returns true.
@@ -93,7 +114,7 @@ func (s *simulation) chance(p float64) bool { return s.rng.Float64() < p }
 // run lets time pass.
 func (s *simulation) run(until time.Duration) {
 	for len(s.events) > 0 && s.events[0].at <= until && s.fault == "" {
-		e := heap.Pop(&s.events).(event)
+		e := s.events.pop()
 		s.now = e.at
 		e.do()
 	}
@@ -107,13 +128,15 @@ func (s *simulation) note(format string, args ...any) {
 	}
 }
 
+// mark adds to the trace, in the manner of FNV-1a with words in the place of bytes.
 func (s *simulation) mark(vs ...uint64) {
-	var b [8]byte
-	for _, v := range append(vs, uint64(s.now)) {
-		binary.LittleEndian.PutUint64(b[:], v)
-		_, _ = s.trace.Write(b[:])
+	for _, v := range vs {
+		s.trace = bits.RotateLeft64((s.trace^v)*fnvPrime, 29)
 	}
+	s.trace = bits.RotateLeft64((s.trace^uint64(s.now))*fnvPrime, 29)
 }
+
+const fnvPrime = 1099511628211
 
 func (s *simulation) fail(format string, args ...any) {
 	if s.fault == "" {
@@ -147,13 +170,13 @@ type simReplica struct {
 	member Member
 	mem    *memLog
 	g      *group
-	stale  int // the machine's ticks when this replica was first seen to lead although another one does; 0: it has not been
+	stale  bool // it says that it leads although another one does
+	heard  heard
 }
 
 const (
 	simWorkers = 2
-	simLate    = time.Second           // no message is under way for longer
-	simFastest = 60 * time.Millisecond // no clock ticks faster
+	simLate    = time.Second // no message is under way for longer
 )
 
 func (m *machine) up() bool { return m.sched != nil }
@@ -177,7 +200,9 @@ func (m *machine) start() {
 			return false
 		}
 		if s.now >= m.frozen {
-			m.ticks++
+			if !m.sched.workers[0].ticked && !m.sched.workers[1].ticked { // else the one before is still to be taken, and both are one
+				m.ticks++
+			}
 			m.sched.tick()
 			m.wake()
 		}
@@ -298,7 +323,12 @@ func (m *machine) settle() {
 }
 
 // Send implements Transport.
-func (m *machine) Send(node int32, ms []Envelope) { m.out[node] = append(m.out[node], ms...) }
+func (m *machine) Send(node int32, ms []Envelope) {
+	for i := range ms {
+		m.promised(&ms[i])
+	}
+	m.out[node] = append(m.out[node], ms...)
+}
 
 func (m *machine) transmit(to int32, ms []Envelope) {
 	s := m.s
@@ -332,8 +362,11 @@ func (s *simulation) deliver(from, to int32, frame []byte) {
 		return
 	}
 	err := decodeFrame(frame, from, to, func(e Envelope) {
-		r := e.Message
-		s.mark(2, uint64(e.Group), uint64(r.GetType()), r.GetFrom(), r.GetTo(), r.GetTerm(), r.GetIndex(), r.GetCommit())
+		x := e.Message
+		s.mark(2, uint64(e.Group), uint64(x.GetType()), x.GetFrom(), x.GetTo(), x.GetTerm(), x.GetIndex(), x.GetCommit())
+		if r := m.here[simIndex(e.Group)]; r != nil {
+			r.hear(m, e.Message)
+		}
 		m.sched.receive([]Envelope{e})
 	})
 	if err != nil {
@@ -423,6 +456,7 @@ func (m *machine) reconcile(i int, p *Placement) {
 		m.here[i] = nil
 		id := logID(g.id, r.member.Gen)
 		m.sched.close(r.g, log.ErrNotLeader, func() {
+			g.lost[r.member] = m.disk.log(id).last() // a leader that was frozen since may still acknowledge what it held
 			delete(m.disk.logs, id)
 		})
 	}
@@ -482,5 +516,3 @@ func (s *simulation) place(i int, p Placement) {
 		})
 	}
 }
-
-func newTrace() hash.Hash64 { return fnv.New64a() }

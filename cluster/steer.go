@@ -118,7 +118,7 @@ func (g *group) steer() {
 	}
 	switch {
 	case s.transfer != 0:
-		g.rn.TransferLeader(s.transfer)
+		g.handTo(s.transfer)
 	case s.change != nil:
 		cc, err := withOutcome(g.conf, s.change)
 		if err != nil {
@@ -128,6 +128,14 @@ func (g *group) steer() {
 		if err := g.rn.ProposeConfChange(cc); err != nil {
 			g.logger.Debug("change of members is put off", "group", uint64(g.id), "error", err)
 		}
+	}
+}
+
+// handTo begins to hand leadership to a member. Raft puts off with each new hand-over the question whether a quorum is heard (CheckQuorum), so one
+// that is under way is not replaced by another one: it ends, one way or the other, within electionTicks.
+func (g *group) handTo(id uint64) {
+	if g.rn.BasicStatus().LeadTransferee == raft.None {
+		g.rn.TransferLeader(id)
 	}
 }
 
