@@ -32,9 +32,9 @@ func newNetwork(n *Node) *network {
 	x.net = peer.New(n.opts.Listener, peer.Options{
 		Self: func() peer.Identity {
 			f := n.id.get()
-			return peer.Identity{Cluster: f.Cluster, Node: f.Node, Disk: f.Disk, Boot: n.id.boot}
+			return peer.Identity{Cluster: f.Cluster, Node: f.Node, Disk: f.Disk, Boot: n.id.boot, Address: n.opts.Info.Address}
 		},
-		Address: x.address, Check: x.check, Receive: x.receive,
+		Addresses: x.addresses, Check: x.check, Receive: x.receive,
 		Serve: map[peer.Kind]func(net.Conn, peer.Identity){
 			peer.Snapshot: x.transfers.receive,
 			peer.Call: func(c net.Conn, from peer.Identity) {
@@ -70,21 +70,21 @@ func (x *network) close() {
 	x.transfers.wg.Wait()
 }
 
-// address is where a node listens: as the catalogue says, or, before there is one, as the configuration does.
-func (x *network) address(node int32) string {
+// addresses are where a node may listen: as the catalogue says, which may be an old one, and as the configuration does.
+func (x *network) addresses(node int32) (out []string) {
 	if x.ready() {
 		for _, i := range x.n.Catalog().Nodes {
-			if i.ID == node && i.Address != "" {
-				return i.Address
+			if i.ID == node {
+				out = append(out, i.Address)
 			}
 		}
 	}
 	for _, p := range x.n.opts.Peers {
 		if p.ID == node {
-			return p.Address
+			out = append(out, p.Address)
 		}
 	}
-	return ""
+	return out
 }
 
 // check turns away who does not belong here.

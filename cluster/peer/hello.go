@@ -32,8 +32,9 @@ const (
 type Identity struct {
 	Cluster string `json:"cluster"` // "": it belongs to none yet
 	Node    int32  `json:"node"`
-	Disk    string `json:"disk"` // of its data directory
-	Boot    string `json:"boot"` // of its process
+	Disk    string `json:"disk"`              // of its data directory
+	Boot    string `json:"boot"`              // of its process
+	Address string `json:"address,omitempty"` // where its peers reach it
 }
 
 // Hello is the first frame of a connection.

@@ -11,15 +11,17 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
-// Options configure a Network. Address, Check and Receive are required.
+// Options configure a Network. Addresses, Check and Receive are required.
 type Options struct {
 	// Self is this node, as it says hello.
 	Self func() Identity
-	// Address is where a node listens for its peers; "": not known.
-	Address func(node int32) string
+	// Addresses are where a node may listen for its peers, the likeliest first; empty ones do not count. One that a node itself has said hello
+	// with goes before them.
+	Addresses func(node int32) []string
 	// Check says why a caller is not welcome, in one line with the remedy; nil: it is.
 	Check func(Hello) error
 	// Receive takes a frame of Raft's messages. The bytes are the receiver's.
@@ -57,6 +59,7 @@ type Network struct {
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
 	refused  sync.Map // int32 -> string: what a peer said last, so that it is logged once
+	heard    heard
 
 	mu      sync.Mutex
 	closed  bool
@@ -111,19 +114,29 @@ func (n *Network) sender(k senderKey) *sender {
 
 // Open dials a node for a kind of connection that the caller drives, and closes.
 func (n *Network) Open(ctx context.Context, node int32, kind Kind) (net.Conn, error) {
-	address := n.opts.Address(node)
-	if address == "" {
-		return nil, fmt.Errorf("connect to node %d: its address is not known", node)
+	var failed error
+	for _, address := range n.addresses(node) {
+		c, id, err := n.OpenAddress(ctx, address, kind)
+		if err == nil && id.Node == node {
+			return c, nil
+		}
+		if err == nil {
+			_ = c.Close()
+			err = fmt.Errorf("node %d answers at %s; correct the address", id.Node, address)
+		}
+		err = fmt.Errorf("connect to node %d: %w", node, err)
+		if errors.Is(err, syscall.ECONNREFUSED) && n.heard.forget(node, address) {
+			return nil, err // the process that said hello has ended, which is to be known at once
+		}
+		if failed != nil {
+			err = fmt.Errorf("%w; %w", failed, err)
+		}
+		failed = err
 	}
-	c, id, err := n.OpenAddress(ctx, address, kind)
-	if err != nil {
-		return nil, fmt.Errorf("connect to node %d: %w", node, err)
+	if failed == nil {
+		failed = fmt.Errorf("connect to node %d: its address is not known", node)
 	}
-	if id.Node != node {
-		_ = c.Close()
-		return nil, fmt.Errorf("connect to node %d: node %d answers at %s; correct the address", node, id.Node, address)
-	}
-	return c, nil
+	return nil, failed
 }
 
 // OpenAddress is Open for whoever listens at an address.
@@ -244,6 +257,7 @@ func (n *Network) serve(c net.Conn) {
 		return
 	}
 	if h.Kind == Control || h.Kind == Append {
+		n.heard.set(h.Node, h.Address)
 		n.receive(c, h.Node)
 		return
 	}

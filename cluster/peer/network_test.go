@@ -69,11 +69,14 @@ func (p *pair) start(id int32) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.addrs[id] = l.Addr().String()
+	address = l.Addr().String()
+	p.addrs[id] = address
 	p.nets[id] = New(l, Options{
-		Self:    func() Identity { return Identity{Cluster: "c", Node: id, Disk: fmt.Sprint("disk", id)} },
-		Address: func(node int32) string { return p.addrs[node] },
-		Check:   func(h Hello) error { return p.check(h) },
+		Self: func() Identity {
+			return Identity{Cluster: "c", Node: id, Disk: fmt.Sprint("disk", id), Address: address}
+		},
+		Addresses: func(node int32) []string { return []string{p.addrs[node]} },
+		Check:     func(h Hello) error { return p.check(h) },
 		Receive: func(from int32, frame []byte) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
