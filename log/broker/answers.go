@@ -4,6 +4,8 @@ import (
 	"runtime"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/log/broker/room"
 )
 
 const (
@@ -52,7 +54,7 @@ func (b *builders) of(req kmsg.Request) chan struct{} {
 func (c *conn) respond(f frame, r *request) error {
 	if f.api.before != nil {
 		n := f.api.before(c.b, c.ctx, r)
-		r.throttle = c.mute(throttledMutation, c.charge(r, throttledMutation, float64(n)))
+		c.mute(r, throttledMutation, c.charge(r, throttledMutation, float64(n)))
 	}
 	gate := c.limits.building.of(r.req)
 	if gate == nil {
@@ -69,7 +71,7 @@ func (c *conn) respond(f frame, r *request) error {
 	answer, n := c.shares.answering.Large(), answerSize(f.header, buf)
 	defer answer.Release()
 	if !answer.TryGrow(n) {
-		if _, err := answer.Grow(c.ctx, n); err != nil {
+		if err := c.growIdle(answer, n); err != nil {
 			return err
 		}
 		// What came into being meanwhile is not counted; it is little. buf is garbage while this waits.
@@ -86,20 +88,28 @@ func (c *conn) answerOnce(h header, r *request, resp kmsg.Response) error {
 	answer := c.shares.answering.Large()
 	defer answer.Release()
 	if size := sizeAbove(resp); size > smallAnswer {
-		if _, err := answer.Grow(c.ctx, int64(size)); err != nil {
+		if err := c.growIdle(answer, int64(size)); err != nil {
 			return err
 		}
 	}
 	buf := c.encode(h, resp)
-	if _, err := answer.Grow(c.ctx, answerSize(h, buf)); err != nil {
+	if err := c.growIdle(answer, answerSize(h, buf)); err != nil {
 		return err
 	}
 	return c.sendCounted(r, buf)
 }
 
+// growIdle brings a hold to n bytes. Waiting for them is no work of the request.
+func (c *conn) growIdle(h *room.Hold, n int64) error {
+	defer c.work.pause()()
+	_, err := h.Grow(c.ctx, n)
+	return err
+}
+
 // sendCounted sends an answer that holds its bytes of the answers'. What its request took of the bytes in flight is free from then on:
 // a client that does not read must not hold it.
 func (c *conn) sendCounted(r *request, buf *[]byte) error {
+	c.countWork(r, c.work.lap())
 	r.held.Release()
 	r.req = nil
 	return c.sendPooled(buf)
@@ -107,12 +117,14 @@ func (c *conn) sendCounted(r *request, buf *[]byte) error {
 
 // build handles and encodes a request while it is admitted.
 func (c *conn) build(gate chan struct{}, f frame, r *request) (*[]byte, error) {
+	resume := c.work.pause()
 	select {
 	case gate <- struct{}{}:
 	case <-c.ctx.Done():
 		return nil, c.ctx.Err()
 	}
 	defer func() { <-gate }()
+	resume()
 	resp, err := c.throttled(f, r)
 	if err != nil {
 		return nil, err

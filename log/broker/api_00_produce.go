@@ -115,7 +115,7 @@ func (b *Broker) stageProduce(ctx context.Context, r *request, done func(kmsg.Re
 	}
 	p.left.Store(count)
 	now := time.Now()
-	joined := b.joinProduce(req)
+	joined := b.joinProduce(ctx, req)
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		t, err := b.topic(rt.Topic, rt.TopicID, req.Version >= 13)
@@ -165,7 +165,7 @@ func (b *Broker) append(ctx context.Context, p *production, r *request, t *clust
 	batch, h, err := b.check(batch, req.Version, settings, now, r.internal, sp)
 	var pass *admit.Pass
 	if err == nil && h.Transactional() {
-		pass, err = b.enterProduce(req, h, joined, led{journal.TopicPartition{Topic: t.Name, Partition: sp.Partition}, replica, epoch})
+		pass, err = b.enterProduce(ctx, req, h, joined, led{journal.TopicPartition{Topic: t.Name, Partition: sp.Partition}, replica, epoch})
 	} else {
 		epoch = cluster.AnyEpoch
 	}
@@ -193,7 +193,7 @@ func (b *Broker) append(ctx context.Context, p *production, r *request, t *clust
 }
 
 // joinProduce makes what a Produce writes part of its transaction, where the request's version does so (KIP-890, part 2).
-func (b *Broker) joinProduce(req *kmsg.ProduceRequest) (code int16) {
+func (b *Broker) joinProduce(ctx context.Context, req *kmsg.ProduceRequest) (code int16) {
 	if req.TransactionID == nil || req.Version < produceJoins {
 		return 0
 	}
@@ -218,15 +218,15 @@ func (b *Broker) joinProduce(req *kmsg.ProduceRequest) (code int16) {
 	if len(list) == 0 {
 		return 0
 	}
-	return b.join(e, list)
+	return b.join(ctx, e, list)
 }
 
 // enterProduce lets in a transactional batch. joined is what came of joining its transaction.
-func (b *Broker) enterProduce(req *kmsg.ProduceRequest, h record.Header, joined int16, p led) (*admit.Pass, error) {
+func (b *Broker) enterProduce(ctx context.Context, req *kmsg.ProduceRequest, h record.Header, joined int16, p led) (*admit.Pass, error) {
 	e := entry{deref(req.TransactionID), txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}}
 	pass, code := (*admit.Pass)(nil), joined
 	if code == 0 {
-		pass, code = b.enter(e, p)
+		pass, code = b.enter(ctx, e, p)
 	}
 	if code = produceRefusals().of(code, req.Version); code != 0 {
 		return nil, refuse(kerr.TypedErrorForCode(code), fmt.Sprintf("%s-%d is not part of an open transaction %q of producer %d, epoch %d",

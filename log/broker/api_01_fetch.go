@@ -82,7 +82,10 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 	f.open(req, resp)
 	defer func() { b.hintFetch(req.Version, resp) }()
 	if b.pacer.Due() > 0 && slices.ContainsFunc(f.parts, f.ofHistory) { // nothing is held meanwhile
-		if err := b.pacer.Wait(ctx); err != nil {
+		resume := pause(ctx)
+		err := b.pacer.Wait(ctx)
+		resume()
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +104,9 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 	defer timer.Stop()
 	w := waiter{timeout: timer.C, catalog: catalogChanged, done: ctx.Done()}
 	for !f.enough(req) {
+		resume := pause(ctx)
 		i := w.wait(f.parts)
+		resume()
 		if i < 0 {
 			break // time is up, the client left, or topics changed, which its next request will meet
 		}
@@ -350,6 +355,7 @@ func (f *fetch) reserve(ctx context.Context, want int64) (int64, error) {
 	if f.found > 0 {
 		return 0, nil
 	}
+	defer pause(ctx)()
 	had := f.held.Bytes()
 	_, err := f.held.Grow(ctx, had+minFetchReserve)
 	return f.held.Bytes() - had, err

@@ -75,6 +75,7 @@ func (b *Broker) handleListOffsets(ctx context.Context, r *request) (kmsg.Respon
 // confirmLeading asks the quorums of all partitions whose end matters, side by side. It returns what this node does not lead any more; what it
 // does not lead anyway is left to others to tell.
 func (b *Broker) confirmLeading(ctx context.Context, req *kmsg.ListOffsetsRequest) map[place]error {
+	defer pause(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
 	var mu sync.Mutex

@@ -55,7 +55,7 @@ func (b *Broker) handleMetadata(_ context.Context, r *request) (kmsg.Response, e
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	clusterID := b.node.ClusterID()
 	resp.ClusterID = &clusterID
-	resp.ControllerID, resp.ThrottleMillis = b.controllerID(), r.throttle
+	resp.ControllerID = b.controllerID()
 	defer b.nameBrokers(resp)
 	resp.AuthorizedOperations = authorized(req.IncludeClusterAuthorizedOperations, clusterOperations)
 
@@ -126,6 +126,7 @@ func (b *Broker) autoCreate(ctx context.Context, name string) (*cluster.Topic, e
 	}
 	ctx, cancel := withTimeout(ctx, 0)
 	defer cancel()
+	defer pause(ctx)()
 	t, err := b.node.CreateTopic(ctx, cluster.TopicSpec{Name: name, Partitions: -1})
 	if errors.Is(err, cluster.ErrTopicExists) {
 		return b.topic(name, zeroID, false)

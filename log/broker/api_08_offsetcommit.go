@@ -16,7 +16,7 @@ import (
 const lastRetention = 4
 
 // handleOffsetCommit stores a group's offsets.
-func (b *Broker) handleOffsetCommit(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleOffsetCommit(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.OffsetCommitRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
 	c := commitSlots{b: b}
@@ -37,7 +37,7 @@ func (b *Broker) handleOffsetCommit(_ context.Context, r *request) (kmsg.Respons
 	if req.Version <= lastRetention && req.RetentionTimeMillis >= 0 {
 		retention = time.Duration(min(max(req.RetentionTimeMillis, 1), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 	}
-	c.commit(group.CommitRequest{Group: req.Group, MemberID: req.MemberID, InstanceID: deref(req.InstanceID),
+	c.commit(ctx, group.CommitRequest{Group: req.Group, MemberID: req.MemberID, InstanceID: deref(req.InstanceID),
 		Generation: req.Generation, MemberEpochs: req.Version >= 9, Retention: retention})
 	return resp, nil
 }
@@ -64,9 +64,9 @@ func (c *commitSlots) add(topic string, id [16]byte, byID bool, partition int32,
 	c.codes = append(c.codes, code)
 }
 
-func (c *commitSlots) commit(r group.CommitRequest) {
+func (c *commitSlots) commit(ctx context.Context, r group.CommitRequest) {
 	r.Offsets = c.offsets
-	codes, ok := await(c.b.coordinating, func(reply func([]int16)) { c.b.groups.Commit(r, reply) })
+	codes, ok := await(c.b.whileCoordinating(ctx), func(reply func([]int16)) { c.b.groups.Commit(r, reply) })
 	for i, code := range c.codes {
 		*code = kerr.CoordinatorNotAvailable.Code
 		if ok {

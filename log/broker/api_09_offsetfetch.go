@@ -30,7 +30,7 @@ func (b *Broker) handleOffsetFetch(ctx context.Context, r *request) (kmsg.Respon
 				resp.Groups = append(resp.Groups, g)
 				continue
 			}
-			resp.Groups = append(resp.Groups, b.fetchOffsets(&req.Groups[i], req.Version, req.RequireStable))
+			resp.Groups = append(resp.Groups, b.fetchOffsets(ctx, &req.Groups[i], req.Version, req.RequireStable))
 		}
 		return resp, nil
 	}
@@ -46,7 +46,7 @@ func (b *Broker) handleOffsetFetch(ctx context.Context, r *request) (kmsg.Respon
 	}
 	g := kmsg.NewOffsetFetchResponseGroup()
 	if g.ErrorCode = current(one.Group); g.ErrorCode == 0 {
-		g = b.fetchOffsets(&one, req.Version, req.RequireStable)
+		g = b.fetchOffsets(ctx, &one, req.Version, req.RequireStable)
 	}
 	resp.ErrorCode = g.ErrorCode
 	for i := range g.Topics {
@@ -91,7 +91,7 @@ func (b *Broker) currentOffsets(ctx context.Context) func(id string) int16 {
 	}
 }
 
-func (b *Broker) fetchOffsets(rg *kmsg.OffsetFetchRequestGroup, version int16, stable bool) kmsg.OffsetFetchResponseGroup {
+func (b *Broker) fetchOffsets(ctx context.Context, rg *kmsg.OffsetFetchRequestGroup, version int16, stable bool) kmsg.OffsetFetchResponseGroup {
 	g := kmsg.NewOffsetFetchResponseGroup()
 	g.Group = rg.Group
 	byID := version >= 10
@@ -119,7 +119,7 @@ func (b *Broker) fetchOffsets(rg *kmsg.OffsetFetchRequestGroup, version int16, s
 			list = append(list, journal.TopicPartition{Topic: name, Partition: p})
 		}
 	}
-	code, fetched := awaitCoded(b.coordinating, func(reply func(int16, []group.Fetched)) {
+	code, fetched := awaitCoded(b.whileCoordinating(ctx), func(reply func(int16, []group.Fetched)) {
 		b.groups.Fetch(group.FetchRequest{Group: rg.Group, MemberID: deref(rg.MemberID), MemberEpoch: rg.MemberEpoch,
 			Partitions: list, Stable: stable}, reply)
 	})

@@ -9,7 +9,7 @@ import (
 )
 
 // handleLeaveGroup removes members from a group.
-func (b *Broker) handleLeaveGroup(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleLeaveGroup(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.LeaveGroupRequest)
 	resp := req.ResponseKind().(*kmsg.LeaveGroupResponse)
 	list := []group.Leaver{{MemberID: req.MemberID}}
@@ -19,7 +19,7 @@ func (b *Broker) handleLeaveGroup(_ context.Context, r *request) (kmsg.Response,
 			list = append(list, group.Leaver{MemberID: req.Members[i].MemberID, InstanceID: deref(req.Members[i].InstanceID)})
 		}
 	}
-	code, each := awaitCoded(b.coordinating, func(reply func(int16, []int16)) { b.groups.Leave(req.Group, list, reply) })
+	code, each := awaitCoded(b.whileCoordinating(ctx), func(reply func(int16, []int16)) { b.groups.Leave(req.Group, list, reply) })
 	resp.ErrorCode = code
 	if code != 0 {
 		return resp, nil

@@ -10,15 +10,16 @@ import (
 )
 
 // handleDescribeGroups shows groups with their members.
-func (b *Broker) handleDescribeGroups(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleDescribeGroups(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DescribeGroupsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
+	ctx = b.whileCoordinating(ctx)
 	named := once[string]{}
 	for _, id := range req.Groups {
 		if !named.first(id) {
 			continue
 		}
-		code, d := awaitCoded(b.coordinating, func(reply func(int16, group.Description)) { b.groups.Describe(id, reply) })
+		code, d := awaitCoded(ctx, func(reply func(int16, group.Description)) { b.groups.Describe(id, reply) })
 		sg := kmsg.NewDescribeGroupsResponseGroup()
 		sg.Group, sg.ErrorCode = id, code
 		if code == 0 {

@@ -11,10 +11,10 @@ import (
 )
 
 // handleListGroups lists the groups that this node coordinates. Filters compare without case.
-func (b *Broker) handleListGroups(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleListGroups(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.ListGroupsRequest)
 	resp := req.ResponseKind().(*kmsg.ListGroupsResponse)
-	code, list := awaitCoded(b.coordinating, b.groups.List)
+	code, list := awaitCoded(b.whileCoordinating(ctx), b.groups.List)
 	resp.ErrorCode = code
 	matches := func(filter []string, value string) bool {
 		return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, value) })

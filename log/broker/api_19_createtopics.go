@@ -73,7 +73,9 @@ func (b *Broker) createTopic(ctx context.Context, rt *kmsg.CreateTopicsRequestTo
 			return err
 		}
 	} else {
+		resume := pause(ctx)
 		t, err := b.node.CreateTopic(ctx, spec)
+		resume()
 		if err != nil {
 			return err
 		}
@@ -112,6 +114,7 @@ const leadersTimeout = 3 * time.Second
 // awaitLeaders waits until a new topic's partitions have leaders, so that a client which uses it at once is not sent away. One that is not
 // there in time is looked for by clients themselves.
 func (b *Broker) awaitLeaders(ctx context.Context, t *cluster.Topic) {
+	defer pause(ctx)()
 	late := time.NewTimer(leadersTimeout)
 	defer late.Stop()
 	for i := range t.Partitions {

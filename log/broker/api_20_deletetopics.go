@@ -45,6 +45,7 @@ func (b *Broker) deleteTopic(ctx context.Context, rt *kmsg.DeleteTopicsRequestTo
 	if t.Internal {
 		return refuse(kerr.InvalidTopicException, "topic "+t.Name+" holds the broker's own state")
 	}
+	defer pause(ctx)()
 	if err := b.node.DeleteTopic(ctx, t.Name); err != nil {
 		return err
 	}

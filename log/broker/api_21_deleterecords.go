@@ -54,6 +54,7 @@ func (b *Broker) deleteRecords(ctx context.Context, topic string, partition int3
 	case offset < 0 || offset > high:
 		return -1, kerr.OffsetOutOfRange
 	}
+	defer pause(ctx)()
 	low, err := replica.DeleteRecords(ctx, offset)
 	if err != nil {
 		return -1, err

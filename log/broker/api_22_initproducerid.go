@@ -23,7 +23,7 @@ func (b *Broker) handleInitProducerID(ctx context.Context, r *request) (kmsg.Res
 	if req.Version >= 3 && req.ProducerID >= 0 {
 		expected = &txn.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}
 	}
-	code, p := awaitCoded(b.coordinating, func(reply func(int16, txn.Producer)) {
+	code, p := awaitCoded(b.whileCoordinating(ctx), func(reply func(int16, txn.Producer)) {
 		b.txns.Init(ctx, deref(req.TransactionalID), expected, durationMillis(req.TransactionTimeoutMillis), reply)
 	})
 	resp.ErrorCode = fencedCode(code, req.Version, 4)

@@ -13,9 +13,10 @@ import (
 
 // handleAddPartitionsToTxn makes partitions part of a transaction. From version 4 on a request names several
 // transactions, and may only ask whether partitions are part of them; only brokers send those.
-func (b *Broker) handleAddPartitionsToTxn(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleAddPartitionsToTxn(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.AddPartitionsToTxnRequest)
 	resp := req.ResponseKind().(*kmsg.AddPartitionsToTxnResponse)
+	ctx = b.whileCoordinating(ctx)
 	if req.Version < 4 {
 		one := kmsg.NewAddPartitionsToTxnRequestTransaction()
 		one.TransactionalID, one.ProducerID, one.ProducerEpoch = req.TransactionalID, req.ProducerID, req.ProducerEpoch
@@ -23,7 +24,7 @@ func (b *Broker) handleAddPartitionsToTxn(_ context.Context, r *request) (kmsg.R
 			one.Topics = append(one.Topics, kmsg.AddPartitionsToTxnRequestTransactionTopic{
 				Topic: req.Topics[i].Topic, Partitions: req.Topics[i].Partitions})
 		}
-		added, finish := b.addPartitions(&one, req.Version, r.internal)
+		added, finish := b.addPartitions(ctx, &one, req.Version, r.internal)
 		finish()
 		for _, t := range added.Topics {
 			st := kmsg.NewAddPartitionsToTxnResponseTopic()
@@ -40,7 +41,7 @@ func (b *Broker) handleAddPartitionsToTxn(_ context.Context, r *request) (kmsg.R
 	finish := make([]func(), len(req.Transactions))
 	for i := range req.Transactions {
 		var st kmsg.AddPartitionsToTxnResponseTransaction
-		st, finish[i] = b.addPartitions(&req.Transactions[i], req.Version, r.internal)
+		st, finish[i] = b.addPartitions(ctx, &req.Transactions[i], req.Version, r.internal)
 		resp.Transactions = append(resp.Transactions, st)
 	}
 	for _, f := range finish {
@@ -51,7 +52,7 @@ func (b *Broker) handleAddPartitionsToTxn(_ context.Context, r *request) (kmsg.R
 
 // addPartitions begins to add all of a transaction's partitions or none; finish waits for the outcome. Offsets of groups are added by nodes
 // alone: clients have AddOffsetsToTxn for them.
-func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, version int16, internal bool) (
+func (b *Broker) addPartitions(ctx context.Context, rt *kmsg.AddPartitionsToTxnRequestTransaction, version int16, internal bool) (
 	st kmsg.AddPartitionsToTxnResponseTransaction, finish func(),
 ) {
 	st = kmsg.NewAddPartitionsToTxnResponseTransaction()
@@ -85,7 +86,7 @@ func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, ve
 	case rt.VerifyOnly:
 		return st, func() {
 			for i, tp := range list {
-				*slots[i] = b.verify(entry{rt.TransactionalID, producer}, tp)
+				*slots[i] = b.verify(ctx, entry{rt.TransactionalID, producer}, tp)
 			}
 		}
 	case refused:
@@ -102,10 +103,12 @@ func (b *Broker) addPartitions(rt *kmsg.AddPartitionsToTxnRequestTransaction, ve
 	b.txns.Add(rt.TransactionalID, producer, list, client, func(code int16) { added <- code })
 	return st, func() {
 		code := kerr.CoordinatorNotAvailable.Code
+		resume := pause(ctx)
 		select {
 		case code = <-added:
-		case <-b.coordinating.Done():
+		case <-ctx.Done():
 		}
+		resume()
 		for _, s := range slots {
 			*s = fencedCode(code, version, 2)
 		}

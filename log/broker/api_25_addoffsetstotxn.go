@@ -12,7 +12,7 @@ import (
 )
 
 // handleAddOffsetsToTxn makes a group's offsets part of a transaction: the partition that they are kept in.
-func (b *Broker) handleAddOffsetsToTxn(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleAddOffsetsToTxn(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.AddOffsetsToTxnRequest)
 	resp := req.ResponseKind().(*kmsg.AddOffsetsToTxnResponse)
 	if req.Group == "" {
@@ -20,7 +20,7 @@ func (b *Broker) handleAddOffsetsToTxn(_ context.Context, r *request) (kmsg.Resp
 		return resp, nil
 	}
 	list := []journal.TopicPartition{{Topic: group.Topic, Partition: b.groups.PartitionFor(req.Group)}}
-	code := awaitCode(b.coordinating, func(reply func(int16)) {
+	code := awaitCode(b.whileCoordinating(ctx), func(reply func(int16)) {
 		b.txns.Add(req.TransactionalID, txn.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}, list, txn.V1, reply)
 	})
 	resp.ErrorCode = fencedCode(code, req.Version, 2)

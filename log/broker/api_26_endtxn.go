@@ -11,7 +11,7 @@ import (
 
 // handleEndTxn commits or aborts. It answers when the decision is durable; markers follow. From version 5 on every end
 // raises the epoch, and the answer says what to go on with.
-func (b *Broker) handleEndTxn(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleEndTxn(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.EndTxnRequest)
 	resp := req.ResponseKind().(*kmsg.EndTxnResponse)
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
@@ -23,7 +23,7 @@ func (b *Broker) handleEndTxn(_ context.Context, r *request) (kmsg.Response, err
 	if req.Version >= endTxnBumps {
 		version = txn.V2
 	}
-	code, next := awaitCoded(b.coordinating, func(reply func(int16, txn.Producer)) {
+	code, next := awaitCoded(b.whileCoordinating(ctx), func(reply func(int16, txn.Producer)) {
 		b.txns.End(req.TransactionalID, txn.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}, req.Commit, version, reply)
 	})
 	resp.ErrorCode = fencedCode(code, req.Version, 2)

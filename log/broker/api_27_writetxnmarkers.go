@@ -15,7 +15,7 @@ import (
 
 // handleWriteTxnMarkers ends transactions in partitions that this node leads: an admin does so with one that
 // hangs there without its coordinator knowing.
-func (b *Broker) handleWriteTxnMarkers(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleWriteTxnMarkers(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.WriteTxnMarkersRequest)
 	resp := req.ResponseKind().(*kmsg.WriteTxnMarkersResponse)
 	var written sync.WaitGroup
@@ -45,6 +45,7 @@ func (b *Broker) handleWriteTxnMarkers(_ context.Context, r *request) (kmsg.Resp
 			}
 		}
 	}
+	defer pause(ctx)()
 	written.Wait()
 	return resp, nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // handleTxnOffsetCommit stores a group's offsets as part of a transaction, which they join by that from version 5 on.
-func (b *Broker) handleTxnOffsetCommit(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleTxnOffsetCommit(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.TxnOffsetCommitRequest)
 	resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
 	c := commitSlots{b: b}
@@ -42,10 +42,10 @@ func (b *Broker) handleTxnOffsetCommit(_ context.Context, r *request) (kmsg.Resp
 	var pass *admit.Pass
 	var code int16
 	if req.Version >= txnOffsetCommitJoins {
-		code = b.join(e, []led{offsets})
+		code = b.join(ctx, e, []led{offsets})
 	}
 	if code == 0 {
-		pass, code = b.enter(e, offsets)
+		pass, code = b.enter(ctx, e, offsets)
 	}
 	if code != 0 {
 		for _, slot := range c.codes {
@@ -54,7 +54,7 @@ func (b *Broker) handleTxnOffsetCommit(_ context.Context, r *request) (kmsg.Resp
 		return resp, nil
 	}
 	defer pass.Leave()
-	c.commit(group.CommitRequest{Group: req.Group, MemberID: req.MemberID, InstanceID: deref(req.InstanceID),
+	c.commit(ctx, group.CommitRequest{Group: req.Group, MemberID: req.MemberID, InstanceID: deref(req.InstanceID),
 		Generation: req.Generation, LeaderEpoch: offsets.epoch, Producer: &journal.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}})
 	return resp, nil
 }

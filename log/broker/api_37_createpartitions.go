@@ -52,6 +52,7 @@ func (b *Broker) createPartitions(ctx context.Context, rt *kmsg.CreatePartitions
 	if validateOnly {
 		return b.node.CheckPartitions(t.Name, rt.Count, assignment)
 	}
+	defer pause(ctx)()
 	if err := b.node.CreatePartitions(ctx, t.Name, rt.Count, assignment); err != nil {
 		return err
 	}

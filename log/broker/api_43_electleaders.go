@@ -77,12 +77,16 @@ func (b *Broker) elect(ctx context.Context, topic string, partition int32, kind 
 	case kind != electionPreferred:
 		return is(kerr.EligibleLeadersNotAvailable)
 	}
-	if err := b.node.Prefer(ctx, topic, partition); err != nil {
+	resume := pause(ctx)
+	err = b.node.Prefer(ctx, topic, partition)
+	resume()
+	if err != nil {
 		return is(refuse(kerr.PreferredLeaderNotAvailable, err.Error()))
 	}
 	return func() error {
 		ctx, cancel := context.WithTimeout(ctx, electionTimeout)
 		defer cancel()
+		defer pause(ctx)()
 		for {
 			changed := b.node.LeadersChanged()
 			if leader, _ := b.leaderOf(t, partition); leader == preferred {

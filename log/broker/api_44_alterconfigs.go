@@ -110,6 +110,9 @@ func (b *Broker) alter(ctx context.Context, kind kmsg.ConfigResourceType, name s
 	}
 	ctx, cancel := withTimeout(ctx, 0)
 	defer cancel()
+	if !validateOnly {
+		defer pause(ctx)()
+	}
 	switch {
 	case target.group != "" && validateOnly:
 		return b.node.CheckGroupConfig(target.group, changes, b.checkGroupConfig)

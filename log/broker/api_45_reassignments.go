@@ -58,6 +58,7 @@ func (b *Broker) reassign(ctx context.Context, topic string, partition int32, re
 			return err
 		}
 	}
+	defer pause(ctx)()
 	return b.node.Reassign(ctx, topic, partition, replicas)
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // handleOffsetDelete deletes a group's offsets of topics that it does not read.
-func (b *Broker) handleOffsetDelete(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleOffsetDelete(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.OffsetDeleteRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetDeleteResponse)
 	var list []journal.TopicPartition
@@ -33,7 +33,7 @@ func (b *Broker) handleOffsetDelete(_ context.Context, r *request) (kmsg.Respons
 		}
 		resp.Topics = append(resp.Topics, st)
 	}
-	code, each := awaitCoded(b.coordinating, func(reply func(int16, []int16)) {
+	code, each := awaitCoded(b.whileCoordinating(ctx), func(reply func(int16, []int16)) {
 		b.groups.DeleteOffsets(req.Group, list, reply)
 	})
 	if code != 0 {

@@ -157,7 +157,9 @@ func (b *Broker) handleAlterClientQuotas(ctx context.Context, r *request) (kmsg.
 		case req.ValidateOnly:
 			err = b.node.CheckQuota(entity, set)
 		default:
+			resume := pause(ctx)
 			err = b.node.AlterQuota(ctx, entity, set)
+			resume()
 		}
 		entry.ErrorCode, entry.ErrorMessage = errorCode(err), errorMessage(err)
 		resp.Entries = append(resp.Entries, entry)
@@ -191,7 +193,7 @@ func quotaChange(re *kmsg.AlterClientQuotasRequestEntry) (e cluster.QuotaEntity,
 			return e, nil, refuse(kerr.InvalidRequest, "quota "+op.Key+" is changed twice")
 		}
 		if !slices.Contains(quota.Names(), op.Key) {
-			if op.Key == "request_percentage" || op.Key == "connection_creation_rate" {
+			if op.Key == "connection_creation_rate" {
 				return e, nil, refuse(kerr.UnsupportedVersion, "quota "+op.Key+" is not kept here; the quotas are "+strings.Join(quota.Names(), ", "))
 			}
 			return e, nil, refuse(kerr.InvalidRequest, fmt.Sprintf("quota %q is not known; the quotas are %s", op.Key, strings.Join(quota.Names(), ", ")))
@@ -200,7 +202,7 @@ func quotaChange(re *kmsg.AlterClientQuotasRequestEntry) (e cluster.QuotaEntity,
 		if op.Remove {
 			continue
 		}
-		if op.Key != quota.ControllerMutationRate && op.Value != math.Trunc(op.Value) {
+		if strings.HasSuffix(op.Key, "_byte_rate") && op.Value != math.Trunc(op.Value) {
 			return e, nil, refuse(kerr.InvalidRequest, "quota "+op.Key+" must be a whole number")
 		}
 		set[op.Key] = &op.Value

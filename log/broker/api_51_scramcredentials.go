@@ -133,5 +133,6 @@ func (b *Broker) alterScram(ctx context.Context, changes []scramChange) error {
 	}
 	ctx, cancel := withTimeout(ctx, 0)
 	defer cancel()
+	defer pause(ctx)()
 	return b.node.AlterScram(ctx, set)
 }

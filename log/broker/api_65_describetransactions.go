@@ -9,15 +9,16 @@ import (
 )
 
 // handleDescribeTransactions shows transactional ids with what they have open.
-func (b *Broker) handleDescribeTransactions(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleDescribeTransactions(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DescribeTransactionsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeTransactionsResponse)
+	ctx = b.whileCoordinating(ctx)
 	named := once[string]{}
 	for _, id := range req.TransactionalIDs {
 		if !named.first(id) {
 			continue
 		}
-		code, d := awaitCoded(b.coordinating, func(reply func(int16, txn.Description)) { b.txns.Describe(id, reply) })
+		code, d := awaitCoded(ctx, func(reply func(int16, txn.Description)) { b.txns.Describe(id, reply) })
 		st := kmsg.NewDescribeTransactionsResponseTransactionState()
 		st.TransactionalID, st.ErrorCode = id, code
 		st.ProducerID, st.ProducerEpoch, st.StartTimestamp = -1, -1, -1

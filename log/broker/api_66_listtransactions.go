@@ -13,7 +13,7 @@ import (
 )
 
 // handleListTransactions lists the transactional ids that this node coordinates.
-func (b *Broker) handleListTransactions(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleListTransactions(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.ListTransactionsRequest)
 	resp := req.ResponseKind().(*kmsg.ListTransactionsResponse)
 	states := map[string]bool{}
@@ -32,7 +32,7 @@ func (b *Broker) handleListTransactions(_ context.Context, r *request) (kmsg.Res
 			return resp, nil
 		}
 	}
-	code, list := awaitCoded(b.coordinating, b.txns.List)
+	code, list := awaitCoded(b.whileCoordinating(ctx), b.txns.List)
 	resp.ErrorCode = code
 	longer := time.Duration(req.DurationFilterMillis) * time.Millisecond
 	for _, d := range list {

@@ -10,7 +10,7 @@ import (
 )
 
 // handleConsumerGroupHeartbeat keeps a member of the consumer protocol, takes in what it owns and says what it shall.
-func (b *Broker) handleConsumerGroupHeartbeat(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleConsumerGroupHeartbeat(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.ConsumerGroupHeartbeatRequest)
 	resp := req.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
 	cr := &consumer.Request{MemberID: req.MemberID, Epoch: req.MemberEpoch, InstanceID: req.InstanceID, RackID: req.RackID,
@@ -22,7 +22,7 @@ func (b *Broker) handleConsumerGroupHeartbeat(_ context.Context, r *request) (km
 		}
 	}
 	cr.OwnsNothing = req.Topics != nil && len(cr.Owned) == 0
-	res, ok := await(b.coordinating, func(reply func(consumer.Response)) {
+	res, ok := await(b.whileCoordinating(ctx), func(reply func(consumer.Response)) {
 		b.groups.ConsumerHeartbeat(req.Group, cr, req.Version >= 1, reply)
 	})
 	if !ok {

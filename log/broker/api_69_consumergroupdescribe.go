@@ -13,15 +13,16 @@ import (
 const memberTypeConsumer = 1
 
 // handleConsumerGroupDescribe shows groups of the consumer protocol with their members.
-func (b *Broker) handleConsumerGroupDescribe(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleConsumerGroupDescribe(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.ConsumerGroupDescribeRequest)
 	resp := req.ResponseKind().(*kmsg.ConsumerGroupDescribeResponse)
+	ctx = b.whileCoordinating(ctx)
 	named := once[string]{}
 	for _, id := range req.Groups {
 		if !named.first(id) {
 			continue
 		}
-		code, d := awaitCoded(b.coordinating, func(reply func(int16, consumer.Description)) { b.groups.ConsumerDescribe(id, reply) })
+		code, d := awaitCoded(ctx, func(reply func(int16, consumer.Description)) { b.groups.ConsumerDescribe(id, reply) })
 		sg := kmsg.NewConsumerGroupDescribeResponseGroup()
 		sg.Group, sg.ErrorCode = id, code
 		sg.AuthorizedOperations = authorized(req.IncludeAuthorizedOperations && code == 0, groupOperations)

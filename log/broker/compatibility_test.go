@@ -50,8 +50,8 @@ AddPartitionsToTxn, EndTxn, OffsetCommit, JoinGroup) with COORDINATOR_NOT_AVAILA
 
 Clients log in by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512) and connect over TLS where the node's file says so
 ([security.md](security.md)). There are no ACLs: requests about them are answered SECURITY_DISABLED, as by Kafka without an
-authorizer. Of client quotas producer_byte_rate, consumer_byte_rate and controller_mutation_rate are kept, for users and client ids;
-request_percentage, connection_creation_rate and quotas of an ip are refused by name.
+authorizer. Of client quotas producer_byte_rate, consumer_byte_rate, controller_mutation_rate and request_percentage (100 is one core's time; see
+security.md for what is counted) are kept, for users and client ids; connection_creation_rate and quotas of an ip are refused by name.
 
 The finalized features are group.version 1 and transaction.version 2.
 

@@ -45,7 +45,10 @@ type conn struct {
 
 	mutedUntil atomic.Int64 // Unix nanoseconds: no frame is read before
 
+	work work // of the request that is handled
+
 	ctx      context.Context // ends when the client is gone or the broker stops
+	lasting  context.Context // goes on when the client is gone
 	cancel   context.CancelFunc
 	draining atomic.Bool
 	idleSet  time.Time // when the idle deadline was last set; zero while a frame's is
@@ -74,7 +77,8 @@ func newConn(b *Broker, nc net.Conn, limits *listenerLimits, h *host, internal b
 			c.host = host
 		}
 	}
-	c.ctx, c.cancel = context.WithCancel(b.ctx)
+	c.lasting = withWork(b.ctx, &c.work)
+	c.ctx, c.cancel = context.WithCancel(c.lasting)
 	return c
 }
 
@@ -201,6 +205,7 @@ func (c *conn) dispatch(f frame) error {
 		defer f.held.Release()
 		return c.write(f.header, c.b.apiVersionsFallback())
 	}
+	c.work.start(time.Now())
 	req, clientID, err := decode(f.header, f.body)
 	if err != nil {
 		f.held.Release()
@@ -219,7 +224,9 @@ func (c *conn) dispatch(f frame) error {
 		return c.stage(f, r)
 	}
 	defer f.held.Release()
+	resume := c.work.pause()
 	c.behind.Wait() // answers keep the order of requests
+	resume()
 	defer func() {
 		if r.release != nil {
 			r.release()
@@ -230,6 +237,8 @@ func (c *conn) dispatch(f frame) error {
 		if err != nil {
 			return err
 		}
+		c.chargeWork(r)
+		r.tell(resp)
 		return c.answerOnce(f.header, r, resp)
 	}
 	if err := c.respond(f, r); err != nil {

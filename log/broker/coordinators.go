@@ -176,6 +176,7 @@ func (b *Broker) confirm(ctx context.Context, topic string, partition int32) int
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 		defer cancel()
+		defer pause(ctx)()
 		err = r.Confirm(ctx)
 	}
 	if err != nil {
@@ -185,14 +186,14 @@ func (b *Broker) confirm(ctx context.Context, topic string, partition int32) int
 }
 
 // verify asks the transaction coordinator of this node whether a partition is part of the producer's transaction.
-func (b *Broker) verify(e entry, tp journal.TopicPartition) int16 {
-	if code := b.confirm(b.coordinating, txn.Topic, b.txns.PartitionFor(e.id)); code != 0 {
+func (b *Broker) verify(ctx context.Context, e entry, tp journal.TopicPartition) int16 {
+	if code := b.confirm(ctx, txn.Topic, b.txns.PartitionFor(e.id)); code != 0 {
 		return code
 	}
 	if b.txns.Has(e.id, e.producer, tp) {
 		return 0
 	}
-	return awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Verify(e.id, e.producer, tp, reply) })
+	return awaitCode(ctx, func(reply func(int16)) { b.txns.Verify(e.id, e.producer, tp, reply) })
 }
 
 // readableTopics are the topics of one catalogue that groups can read.
@@ -263,6 +264,7 @@ func (b *Broker) forgetDeletedTopics(ctx context.Context) {
 func await[T any](ctx context.Context, start func(reply func(T))) (v T, ok bool) {
 	ch := make(chan T, 1)
 	start(func(v T) { ch <- v })
+	defer pause(ctx)()
 	select {
 	case v = <-ch:
 		return v, true

@@ -217,6 +217,7 @@ func wait(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
 	}
+	defer pause(ctx)()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

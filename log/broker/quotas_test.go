@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -58,7 +59,8 @@ func TestQuotaRequests(t *testing.T) {
 		{of("client-id", "gone"), quota.ProducerByteRate, 0, nil},
 		{of("user", "alice"), quota.ProducerByteRate, -1, kerr.InvalidRequest},
 		{of("user", "alice"), quota.ProducerByteRate, 1.5, kerr.InvalidRequest},
-		{of("user", "alice"), "request_percentage", 50, kerr.UnsupportedVersion},
+		{of("user", "bob", "client-id", "*"), quota.RequestPercentage, 12.5, nil},
+		{of("user", "bob"), quota.RequestPercentage, -1, kerr.InvalidRequest},
 		{of("user", "alice"), "bytes", 50, kerr.InvalidRequest},
 		{of("ip", "127.0.0.1"), "connection_creation_rate", 50, kerr.UnsupportedVersion},
 		{of("group", "g"), quota.ProducerByteRate, 50, kerr.InvalidRequest},
@@ -81,12 +83,12 @@ func TestQuotaRequests(t *testing.T) {
 		filter []kadm.DescribeClientQuotaComponent
 		want   string
 	}{
-		{false, nil, "{user=<default>} producer_byte_rate=10 {user=alice} producer_byte_rate=1024 {user=alice, client-id=app} consumer_byte_rate=2048 {client-id=<default>} controller_mutation_rate=2.5"},
+		{false, nil, "{user=<default>} producer_byte_rate=10 {user=alice} producer_byte_rate=1024 {user=alice, client-id=app} consumer_byte_rate=2048 {user=bob, client-id=<default>} request_percentage=12.5 {client-id=<default>} controller_mutation_rate=2.5"},
 		{false, []kadm.DescribeClientQuotaComponent{exact("user", "alice")}, "{user=alice} producer_byte_rate=1024 {user=alice, client-id=app} consumer_byte_rate=2048"},
 		{true, []kadm.DescribeClientQuotaComponent{exact("user", "alice")}, "{user=alice} producer_byte_rate=1024"},
 		{true, []kadm.DescribeClientQuotaComponent{match("user", kmsg.QuotasMatchTypeDefault)}, "{user=<default>} producer_byte_rate=10"},
-		{false, []kadm.DescribeClientQuotaComponent{match("client-id", kmsg.QuotasMatchTypeAny)}, "{user=alice, client-id=app} consumer_byte_rate=2048 {client-id=<default>} controller_mutation_rate=2.5"},
-		{false, []kadm.DescribeClientQuotaComponent{exact("user", "bob")}, ""},
+		{false, []kadm.DescribeClientQuotaComponent{match("client-id", kmsg.QuotasMatchTypeAny)}, "{user=alice, client-id=app} consumer_byte_rate=2048 {user=bob, client-id=<default>} request_percentage=12.5 {client-id=<default>} controller_mutation_rate=2.5"},
+		{false, []kadm.DescribeClientQuotaComponent{exact("user", "carol")}, ""},
 	} {
 		described, err := adm.DescribeClientQuotas(t.Context(), c.strict, c.filter)
 		if err != nil {
@@ -324,4 +326,134 @@ func kmsgDelete(t *testing.T, s *served, name string) error {
 		t.Fatal(err)
 	}
 	return kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+}
+
+// describeAll asks for the configurations of all topics, which takes time, and returns what it is told to wait.
+func describeAll(t *testing.T, c net.Conn, id string, topics int) time.Duration {
+	t.Helper()
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	for i := range topics {
+		r := kmsg.NewDescribeConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, fmt.Sprint("t", i)
+		req.Resources = append(req.Resources, r)
+	}
+	req.Version = 4
+	c.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID(id)).AppendRequest(nil, req, 1))
+	resp := kmsg.NewPtrDescribeConfigsResponse()
+	resp.Version = 4
+	if err := resp.ReadFrom(readFramed(t, c)[5:]); err != nil || len(resp.Resources) != topics {
+		t.Fatalf("%d resources, %v", len(resp.Resources), err)
+	}
+	return time.Duration(resp.ThrottleMillis) * time.Millisecond
+}
+
+// Whose requests take more of the node's time than request_percentage allows is told to wait, for a second at most, and not heard
+// meanwhile; others are.
+func TestTimeIsThrottled(t *testing.T) {
+	s := serve(t)
+	const topics = 100
+	for i := range topics {
+		create(t, s, fmt.Sprint("t", i), 1, nil)
+	}
+	if err := setQuota(t, s, of("user", "ANONYMOUS", "client-id", "busy"), quota.RequestPercentage, 1); err != nil {
+		t.Fatal(err)
+	}
+	connect := func() net.Conn {
+		c := dial(t, s.addr)
+		c.SetDeadline(time.Now().Add(time.Minute))
+		return c
+	}
+	c, other := connect(), connect()
+	throttle := time.Duration(0)
+	start, asked := time.Now(), time.Now() // when the request was sent whose answer says throttle
+	for n := 0; throttle == 0; n++ {
+		if n == 2000 {
+			t.Fatalf("%d requests in %v are not throttled; all took %v", n, time.Since(start), s.Stats().Worked)
+		}
+		asked = time.Now()
+		throttle = describeAll(t, c, "busy", topics)
+		if w := describeAll(t, other, "other", 1); w != 0 {
+			t.Fatalf("another client is throttled %v", w)
+		}
+	}
+	// 1% of ten seconds were saved up.
+	if worked := s.Stats().Worked; worked < quota.Window/100 {
+		t.Errorf("throttled after %v", worked)
+	}
+	for range 5 {
+		next := time.Now()
+		w := describeAll(t, c, "busy", topics)
+		if passed := time.Since(asked); passed < throttle {
+			t.Errorf("heard again after %v, throttled %v", passed, throttle)
+		}
+		throttle, asked = w, next
+		if w > quota.LongestRequestWait {
+			t.Fatalf("throttled %v", w)
+		}
+	}
+	if got := s.Stats().Throttled[quota.RequestPercentage]; got == 0 {
+		t.Error("nothing is counted")
+	}
+	again := connect() // no way around
+	for range 5 {
+		throttle = max(throttle, describeAll(t, again, "busy", topics))
+	}
+	if throttle == 0 {
+		t.Error("a new connection is not throttled")
+	}
+}
+
+// What a producer has the node do is counted, too, and told in the answer.
+func TestTimeOfProducersIsThrottled(t *testing.T) {
+	s := serve(t)
+	create(t, s, "t", 1, map[string]*string{"compression.type": kadm.StringPtr("zstd")})
+	if err := setQuota(t, s, of("client-id", "t"), quota.RequestPercentage, 1); err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, s.addr)
+	c.SetDeadline(time.Now().Add(time.Minute))
+	payload := make([]byte, 512<<10)
+	for i := range payload {
+		payload[i] = byte(i * i >> 7)
+	}
+	for n := 0; ; n++ {
+		if n == 500 {
+			t.Fatalf("%d batches are packed and not throttled; all took %v", n, s.Stats().Worked)
+		}
+		c.Write(request1(1, produceRequest("t", -1, batchOf(string(payload)))))
+		resp := kmsg.NewPtrProduceResponse()
+		resp.Version = 9
+		if err := resp.ReadFrom(readFramed(t, c)[5:]); err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
+			t.Fatalf("%+v, %v", resp, err)
+		}
+		if resp.ThrottleMillis > 1000 {
+			t.Fatalf("throttled %d ms", resp.ThrottleMillis)
+		}
+		if resp.ThrottleMillis > 0 {
+			break
+		}
+	}
+}
+
+// A client that waits takes no time: for records, for the other members of its group, for its own producer's fsync.
+func TestWaitsAreNotThrottled(t *testing.T) {
+	s := serve(t)
+	create(t, s, "t", 1, nil)
+	if err := setQuota(t, s, of("client-id", "*"), quota.RequestPercentage, 1); err != nil { // 100 ms
+		t.Fatal(err)
+	}
+	before := s.Stats().Worked
+	idle := s.client(t, false, kgo.ConsumeTopics("t"), kgo.ConsumerGroup("g"), kgo.FetchMinBytes(1<<20), kgo.FetchMaxWait(500*time.Millisecond))
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	idle.PollFetches(ctx)
+	if member, _ := idle.GroupMetadata(); member == "" {
+		t.Error("not a member of its group")
+	}
+	if worked := s.Stats().Worked - before; worked <= 0 || worked > 100*time.Millisecond {
+		t.Errorf("three seconds without a record took %v", worked)
+	}
+	if got := s.Stats().Throttled[quota.RequestPercentage]; got != 0 {
+		t.Errorf("throttled %v", got)
+	}
 }

@@ -97,6 +97,7 @@ type tallies struct {
 	closed    [closeReasons]atomic.Int64
 	denied    atomic.Int64 // log-ins that failed
 	throttled [throttleKinds]atomic.Int64
+	worked    atomic.Int64 // nanoseconds of requests
 }
 
 // Stats are counts for metrics.
@@ -111,6 +112,8 @@ type Stats struct {
 	AuthenticationFailures int64
 	// Throttled is how long connections were to be muted for by client quotas, by the quota's name.
 	Throttled map[string]time.Duration
+	// Worked is how much of this node's threads' time requests of network connections took, since the start.
+	Worked time.Duration
 }
 
 // Stats returns counts for metrics.
@@ -119,7 +122,7 @@ func (b *Broker) Stats() Stats {
 		Connections: b.external.conns.Load(), InternalConnections: b.internal.conns.Load(),
 		Requests: b.requests.Load(), BytesIn: b.bytesIn.Load(), BytesOut: b.bytesOut.Load(),
 		Refused: map[string]int64{}, Closed: map[string]int64{}, Throttled: map[string]time.Duration{},
-		AuthenticationFailures: b.tallies.denied.Load(),
+		AuthenticationFailures: b.tallies.denied.Load(), Worked: time.Duration(b.tallies.worked.Load()),
 	}
 	for r := range b.tallies.refused {
 		s.Refused[refusalReason(r).String()] = b.tallies.refused[r].Load()

@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -29,8 +30,10 @@ type request struct {
 	maxRecordBytes int
 
 	// created are the topics that a Metadata request asked for and that were missing: nil where they were created.
-	created  map[string]error
-	throttle int32 // milliseconds that the client waits for that
+	created map[string]error
+
+	throttle int32          // milliseconds that the client is told to wait, by its quotas
+	staging  sync.WaitGroup // a staged request is being begun; throttle is known then
 
 	release func() // called, when set, once the response is written or given up
 	hangUp  error  // set by a handler to close the connection once the response is written

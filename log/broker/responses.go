@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/rowtrail/rowtrail/log/broker/room"
 )
 
 // maxPooledResponse is the largest buffer of a Fetch response kept for reuse; other answers have smaller ones.
@@ -14,10 +12,9 @@ const maxPooledResponse = 4 << 20 // bytes
 
 // stagedReply is the answer to a staged request, awaited in order.
 type stagedReply struct {
-	header   header
-	held     *room.Hold // of bytes in flight
-	throttle int32      // milliseconds, told in the response
-	result   <-chan stagedResult
+	header  header
+	request *request
+	result  <-chan stagedResult
 }
 
 type stagedResult struct {
@@ -34,8 +31,11 @@ func (c *conn) stage(f frame, r *request) (err error) {
 	}
 	result := make(chan stagedResult, 1)
 	c.behind.Add(1)
-	throttle := c.mute(throttledProduce, c.charge(r, throttledProduce, float64(len(f.body))))
-	c.staged <- stagedReply{header: f.header, held: f.held, throttle: throttle, result: result}
+	r.staging.Add(1)
+	c.mute(r, throttledProduce, c.charge(r, throttledProduce, float64(len(f.body))))
+	resume := c.work.pause()
+	c.staged <- stagedReply{header: f.header, request: r, result: result}
+	resume()
 	done := func(resp kmsg.Response, err error) {
 		select {
 		case result <- stagedResult{resp, err}:
@@ -48,8 +48,12 @@ func (c *conn) stage(f frame, r *request) (err error) {
 		}
 	}()
 	defer c.recoverTo(r, &err)
-	// The broker's context, not the connection's: what arrived whole is appended although the client left.
-	f.api.stage(c.b, c.b.ctx, r, done)
+	defer func() {
+		c.chargeWork(r)
+		r.staging.Done()
+	}()
+	// Not the context that ends with the client: what arrived whole is appended although it left.
+	f.api.stage(c.b, c.lasting, r, done)
 	return nil
 }
 
@@ -58,18 +62,20 @@ func (c *conn) answer(replies <-chan stagedReply) {
 	broken := false
 	for r := range replies {
 		res := <-r.result
+		r.request.staging.Wait()
 		err := res.err
 		if err == nil && res.resp != nil && !broken {
-			if set, ok := res.resp.(kmsg.SetThrottleResponse); ok && r.throttle > 0 {
-				set.SetThrottle(r.throttle)
-			}
-			err = c.write(r.header, res.resp)
+			r.request.tell(res.resp)
+			start := time.Now()
+			buf := c.encode(r.header, res.resp)
+			c.countWork(r.request, time.Since(start))
+			err = c.sendPooled(buf)
 		}
 		if err != nil && !broken {
 			broken = true
 			c.fail(err)
 		}
-		r.held.Release()
+		r.request.held.Release()
 		c.behind.Done()
 	}
 }

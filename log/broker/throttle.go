@@ -21,6 +21,7 @@ const (
 	throttledProduce throttleKind = iota
 	throttledFetch
 	throttledMutation
+	throttledRequest
 	throttleKinds
 )
 
@@ -54,18 +55,19 @@ func (c *conn) allowance(r *request, kind throttleKind) (float64, time.Duration)
 }
 
 // mute stops reading from the connection for as long as its client was told to wait (KIP-219), but no longer than an idle
-// connection is kept; what is still owed then, the next request is charged for. It returns the milliseconds to tell.
-func (c *conn) mute(kind throttleKind, wait time.Duration) int32 {
+// connection is kept; what is still owed then, the next request is charged for. The longest wait is told.
+func (c *conn) mute(r *request, kind throttleKind, wait time.Duration) {
 	if wait <= 0 {
-		return 0
+		return
 	}
-	millis := int32(min(wait.Milliseconds()+1, math.MaxInt32))
+	millis := int32(min((wait + time.Millisecond - 1).Milliseconds(), math.MaxInt32))
+	r.throttle = max(r.throttle, millis)
 	wait = min(time.Duration(millis)*time.Millisecond, c.b.opts.IdleTimeout)
 	c.b.tallies.throttled[kind].Add(int64(wait))
 	for until := time.Now().Add(wait).UnixNano(); ; {
 		old := c.mutedUntil.Load()
 		if old >= until || c.mutedUntil.CompareAndSwap(old, until) {
-			return millis
+			return
 		}
 	}
 }
@@ -101,24 +103,46 @@ func (c *conn) waitMuted() error {
 	return nil
 }
 
-// throttled handles a request that quotas look at; what its client must wait for it is told in the response.
-func (c *conn) throttled(f frame, r *request) (kmsg.Response, error) {
+// chargeWork counts what the request has taken of this node's threads since the last time, and mutes its connection for it.
+func (c *conn) chargeWork(r *request) { c.mute(r, throttledRequest, c.countWork(r, c.work.lap())) }
+
+// countWork is chargeWork without a wait, for what comes after the answer is made up: the next request finds it owed.
+func (c *conn) countWork(r *request, spent time.Duration) time.Duration {
+	if c.internal || !c.admitted {
+		return 0 // nobody knows yet whose a log-in is
+	}
+	c.b.tallies.worked.Add(int64(spent))
+	return c.charge(r, throttledRequest, spent.Seconds()*100)
+}
+
+// throttled handles a request; what its client must wait for by its quotas is told in the response.
+func (c *conn) throttled(f frame, r *request) (resp kmsg.Response, err error) {
 	switch r.key {
 	case keyFetch:
-		return c.throttledFetch(f, r)
+		resp, err = c.throttledFetch(f, r)
 	case keyCreateTopics, keyDeleteTopics, keyCreatePartitions:
-		return c.throttledMutation(f, r)
+		resp, err = c.throttledMutation(f, r)
+	default:
+		resp, err = c.handle(f.api, r)
 	}
-	return c.handle(f.api, r)
+	c.chargeWork(r)
+	r.tell(resp)
+	return resp, err
+}
+
+// tell puts into an answer what the client waits.
+func (r *request) tell(resp kmsg.Response) {
+	if set, ok := resp.(kmsg.SetThrottleResponse); ok && r.throttle > 0 {
+		set.SetThrottle(r.throttle)
+	}
 }
 
 // throttledFetch answers a client that owes with an empty response, and bounds one that does not by what it may take.
 func (c *conn) throttledFetch(f frame, r *request) (kmsg.Response, error) {
 	allowed, wait := c.allowance(r, throttledFetch)
 	if wait > 0 {
-		resp := r.req.ResponseKind().(*kmsg.FetchResponse)
-		resp.ThrottleMillis = c.mute(throttledFetch, wait)
-		return resp, nil
+		c.mute(r, throttledFetch, wait)
+		return r.req.ResponseKind(), nil
 	}
 	r.maxRecordBytes = int(min(max(allowed, 1), math.MaxInt32)) // one batch goes out even so
 	resp, err := c.handle(f.api, r)
@@ -129,7 +153,7 @@ func (c *conn) throttledFetch(f frame, r *request) (kmsg.Response, error) {
 				n += len(fetched.Topics[i].Partitions[j].RecordBatches)
 			}
 		}
-		fetched.ThrottleMillis = c.mute(throttledFetch, c.charge(r, throttledFetch, float64(n)))
+		c.mute(r, throttledFetch, c.charge(r, throttledFetch, float64(n)))
 	}
 	return resp, err
 }
@@ -140,16 +164,14 @@ func (c *conn) throttledMutation(f frame, r *request) (kmsg.Response, error) {
 	_, wait := c.allowance(r, throttledMutation)
 	if wait > 0 {
 		if resp := refuseMutation(r.req); resp != nil {
-			resp.(kmsg.SetThrottleResponse).SetThrottle(c.mute(throttledMutation, wait))
+			c.mute(r, throttledMutation, wait)
 			return resp, nil
 		}
 	}
 	n := c.b.mutations(r.req)
 	resp, err := c.handle(f.api, r)
-	if err == nil && n > 0 {
-		if set, ok := resp.(kmsg.SetThrottleResponse); ok {
-			set.SetThrottle(c.mute(throttledMutation, c.charge(r, throttledMutation, float64(n))))
-		}
+	if err == nil {
+		c.mute(r, throttledMutation, c.charge(r, throttledMutation, float64(n)))
 	}
 	return resp, err
 }

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"context"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/rowtrail/rowtrail/cluster"
@@ -38,7 +40,7 @@ type led struct {
 
 // join makes partitions part of the transaction, durably: records may follow. It waits for the coordinator's log when
 // there is something to add, and so does what this connection sends after it.
-func (b *Broker) join(e entry, list []led) (code int16) {
+func (b *Broker) join(ctx context.Context, e entry, list []led) (code int16) {
 	var missing []journal.TopicPartition
 	var passes []*admit.Pass
 	var fresh []*log.Partition
@@ -55,7 +57,7 @@ func (b *Broker) join(e entry, list []led) (code int16) {
 	if len(missing) == 0 {
 		return 0
 	}
-	if code = b.askCoordinator(e, missing, false); code == 0 {
+	if code = b.askCoordinator(ctx, e, missing, false); code == 0 {
 		for _, p := range fresh {
 			p.ExpectFirst(e.producer.ID, e.producer.Epoch)
 		}
@@ -73,12 +75,12 @@ func (b *Broker) join(e entry, list []led) (code int16) {
 
 // enter says whether what is about to be written belongs to the producer's open transaction, which gets no marker in the partition before
 // the pass is left. As long as it does, that is a look into memory; the first time the coordinator is asked.
-func (b *Broker) enter(e entry, p led) (*admit.Pass, int16) {
+func (b *Broker) enter(ctx context.Context, e entry, p led) (*admit.Pass, int16) {
 	if pass, ok := b.gate.Enter(e.claim(), p.TopicPartition, p.epoch); ok {
 		return pass, 0
 	}
 	pass := b.gate.Begin(e.claim(), p.TopicPartition, p.epoch)
-	if code := b.askCoordinator(e, []journal.TopicPartition{p.TopicPartition}, true); code != 0 {
+	if code := b.askCoordinator(ctx, e, []journal.TopicPartition{p.TopicPartition}, true); code != 0 {
 		pass.Refuse()
 		return nil, code
 	}
@@ -89,21 +91,22 @@ func (b *Broker) enter(e entry, p led) (*admit.Pass, int16) {
 }
 
 // askCoordinator asks whether partitions are part of the producer's transaction, or adds them to it, wherever that is coordinated.
-func (b *Broker) askCoordinator(e entry, list []journal.TopicPartition, verify bool) int16 {
+func (b *Broker) askCoordinator(ctx context.Context, e entry, list []journal.TopicPartition, verify bool) int16 {
+	ctx = b.whileCoordinating(ctx)
 	switch node := b.txnCoordinator(e.id); {
 	case node < 0:
 		return kerr.CoordinatorNotAvailable.Code
 	case node != b.node.ID():
-		return awaitCode(b.coordinating, func(reply func(int16)) {
+		return awaitCode(ctx, func(reply func(int16)) {
 			if !b.asks.add(node, asked{e, list, verify, reply}) {
 				reply(kerr.CoordinatorNotAvailable.Code)
 			}
 		})
 	case !verify:
-		return awaitCode(b.coordinating, func(reply func(int16)) { b.txns.Add(e.id, e.producer, list, txn.V2, reply) })
+		return awaitCode(ctx, func(reply func(int16)) { b.txns.Add(e.id, e.producer, list, txn.V2, reply) })
 	}
 	for _, tp := range list {
-		if code := b.verify(e, tp); code != 0 {
+		if code := b.verify(ctx, e, tp); code != 0 {
 			return code
 		}
 	}

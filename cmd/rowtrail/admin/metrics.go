@@ -47,6 +47,7 @@ func Metrics() []Metric {
 		{"rowtrail_connections_closed_total", counter, []string{"reason"}, "Connections of Kafka clients that ended: client (hung up), idle, slow, malformed, tls, authentication, expired (log-in not renewed), shutdown or error."},
 		{"rowtrail_authentication_failures_total", counter, nil, "Log-ins of Kafka clients that failed."},
 		{"rowtrail_throttled_seconds_total", counter, []string{"quota"}, "Waits that clients were told because of a client quota, also of connections that then ended."},
+		{"rowtrail_request_seconds_total", counter, nil, "Threads' time that requests of Kafka clients took, as the quota request_percentage counts it; 1 in a second is 100 percent."},
 		{"rowtrail_ready", gauge, nil, "1 when /readyz answers 200."},
 
 		{"rowtrail_connector_here", gauge, connector, "1 when this node runs the connector. 0: another node or none does, and its other metrics are absent here."},
@@ -200,6 +201,7 @@ func (c *collector) kafka(emit emitter) {
 	for quota, d := range stats.Throttled {
 		emit("rowtrail_throttled_seconds_total", d.Seconds(), quota)
 	}
+	emit("rowtrail_request_seconds_total", stats.Worked.Seconds())
 }
 
 type emitter func(name string, value float64, labels ...string)

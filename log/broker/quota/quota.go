@@ -20,10 +20,13 @@ const (
 	ProducerByteRate       = "producer_byte_rate"
 	ConsumerByteRate       = "consumer_byte_rate"
 	ControllerMutationRate = "controller_mutation_rate"
+	RequestPercentage      = "request_percentage" // of one core, so a bucket's tokens are hundredths of a second
 )
 
 // Names lists the quotas that are kept.
-func Names() []string { return []string{ProducerByteRate, ConsumerByteRate, ControllerMutationRate} }
+func Names() []string {
+	return []string{ProducerByteRate, ConsumerByteRate, ControllerMutationRate, RequestPercentage}
+}
 
 const (
 	// Window is how much of its rate a client may save up and spend at once.
@@ -33,6 +36,10 @@ const (
 	// maxName is how much of a client id a bucket remembers: longer ones are told apart by their hash. A client chooses its
 	// id, and a quota for all ids gives each a bucket (invariant 9).
 	maxName = 256 // bytes
+	// LongestRequestWait is how long a client waits at most for one request's RequestPercentage, as in Kafka: such a quota slows
+	// heartbeats, too. What it owes beyond Window is forgiven.
+	LongestRequestWait = time.Second
+	longestWait        = math.MaxInt32 * time.Millisecond // what a response can say
 )
 
 // Client is whose request it is.
@@ -110,7 +117,10 @@ func (b *Buckets) Charge(now time.Time, quotas cluster.Quotas, name string, c Cl
 	defer b.mu.Unlock()
 	k := b.bucket(now, key, rate)
 	k.tokens -= n
-	return debt(k.tokens, rate)
+	if name == RequestPercentage {
+		k.tokens = max(k.tokens, -rate*Window.Seconds())
+	}
+	return debt(name, k.tokens, rate)
 }
 
 // Allowance is how much the client may take now, and how long it must wait where that is nothing. Without a quota it is
@@ -126,16 +136,19 @@ func (b *Buckets) Allowance(now time.Time, quotas cluster.Quotas, name string, c
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	tokens := b.bucket(now, key, rate).tokens
-	return max(tokens, 0), debt(tokens, rate)
+	return max(tokens, 0), debt(name, tokens, rate)
 }
 
-// debt is how long a rate takes to bring tokens back to zero.
-func debt(tokens, rate float64) time.Duration {
+// debt is how long a rate takes to bring tokens back to zero, or the longest that a client is to wait at once.
+func debt(name string, tokens, rate float64) time.Duration {
 	if tokens >= 0 {
 		return 0
 	}
-	const longest = math.MaxInt32 * float64(time.Millisecond) // what a response can say
-	return time.Duration(min(-tokens/rate*float64(time.Second), longest))
+	longest := longestWait
+	if name == RequestPercentage {
+		longest = LongestRequestWait
+	}
+	return time.Duration(min(-tokens/rate*float64(time.Second), float64(longest)))
 }
 
 // bucket finds or makes a bucket and brings it up to now; a new one is full.

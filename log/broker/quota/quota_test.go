@@ -111,6 +111,30 @@ func TestWhatIsTakenTooMuchIsWaitedFor(t *testing.T) {
 	}
 }
 
+// A quota of time is waited for in steps of a second, and what is owed beyond the window is forgiven.
+func TestTimeIsForgiven(t *testing.T) {
+	b, now, c := New(), time.Unix(1000, 0), Client{"u", "c"}
+	q := cluster.Quotas{{User: name("u")}: map[string]float64{RequestPercentage: 50}}
+	charge := func(n float64) time.Duration { return b.Charge(now, q, RequestPercentage, c, n) }
+	if w := charge(500); w != 0 {
+		t.Errorf("five seconds of a core, half of ten: wait %v", w)
+	}
+	if w := charge(25); w != 500*time.Millisecond {
+		t.Errorf("a quarter of a second more: wait %v", w)
+	}
+	if w := charge(1e9); w != LongestRequestWait {
+		t.Errorf("very much more: wait %v", w)
+	}
+	now = now.Add(Window - time.Second/2)
+	if a, w := b.Allowance(now, q, RequestPercentage, c); a != 0 || w != time.Second/2 {
+		t.Errorf("almost ten seconds later: %v, %v", a, w)
+	}
+	now = now.Add(time.Second)
+	if a, w := b.Allowance(now, q, RequestPercentage, c); a != 25 || w != 0 {
+		t.Errorf("a second later: %v, %v", a, w)
+	}
+}
+
 // Invariant 9: client ids are made up by clients, so the buckets are bounded; those in use stay.
 func TestBucketsAreBounded(t *testing.T) {
 	b, now, q := New(), time.Unix(1000, 0), quotas(map[string]float64{"- *": 1})
