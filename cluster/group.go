@@ -67,6 +67,8 @@ type group struct {
 	want     Membership
 	reached  bool   // the members are what want says
 	changing uint64 // where this leader's last change of the members is in the log
+	altered  uint64 // where the last change of the members is that the log holds; 0: it was applied when the log was opened
+	vouch    vouch
 	sync     inSync
 	inSync   int    // voters that are in sync, where this node leads
 	shared   uint64 // every member has the log up to here on its disk
@@ -141,6 +143,9 @@ func newGroup(c groupConfig) (g *group, err error) {
 		sm:  c.sm, store: c.store, st: st, logger: c.logger, retainer: c.retainer, notify: c.notify, lost: c.lost,
 		term: st.initial.Term, saved: c.store.HardState(), commit: st.initial.Commit, applied: applied, appended: c.store.LastIndex(),
 		led: make(chan struct{}), dead: make(chan struct{}), gate: newGate(maxGroupBytes),
+	}
+	if g.altered, err = lastChange(c.store, applied); err != nil {
+		return nil, fmt.Errorf("open group %d: %w", c.id, err)
 	}
 	g.only = g.alone()
 	g.sharer, _ = c.store.(Sharer)
@@ -251,6 +256,7 @@ func (g *group) observe(ss *raft.SoftState) {
 	g.count(ss)
 	g.serving = false
 	g.reached, g.changing = false, 0
+	g.vouch = vouch{needed: g.isLeader && g.altered > g.commit} // else the first entry of its term tells of it
 	g.reads.fail(log.ErrNotLeader)
 	g.sync.begin(g.lag)
 	if g.isLeader {
@@ -316,7 +322,7 @@ func (g *group) append(m *raftpb.Message, out *output) {
 		}
 		item.mutation.Install, g.incoming = g.incoming, nil
 		g.appended = s.GetMetadata().GetIndex()
-		g.saved = log.HardState{}
+		g.saved, g.altered = log.HardState{}, 0
 		g.st.installed()
 		g.setConfiguration(s.GetMetadata().GetConfState())
 	}
@@ -327,14 +333,20 @@ func (g *group) append(m *raftpb.Message, out *output) {
 		g.saved = hs
 		item.mutation.HardState = &hs
 	}
-	if entries := m.GetEntries(); len(entries) > 0 {
-		if item.mutation.HardState == nil && slices.ContainsFunc(entries, changesMembers) {
-			// A change of members follows only a change that is committed. A restart must know as much, or the replica would vote and
-			// count votes by members that the group has left behind.
-			item.mutation.HardState = &log.HardState{Term: g.saved.Term, Vote: g.saved.Vote, Commit: g.commit}
-		}
+	entries := m.GetEntries()
+	if item.mutation.HardState == nil && (g.saved.Commit < g.altered && g.altered <= g.commit || slices.ContainsFunc(entries, changesMembers)) {
+		// A restart must know which changes of members are committed, or the replica would vote, and count votes, by members that the
+		// group has left behind and that are gone.
+		g.saved.Commit = g.commit
+		hs := g.saved
+		item.mutation.HardState = &hs
+	}
+	if len(entries) > 0 {
 		if first := entries[0].GetIndex(); first <= g.appended {
 			item.mutation.TruncateFrom = first
+			if g.altered >= first {
+				g.altered = 0 // those before it are committed
+			}
 		}
 		g.appended = entries[len(entries)-1].GetIndex()
 		item.mutation.Entries = g.identify(entries, &item)
@@ -365,8 +377,11 @@ func (g *group) identify(entries []*raftpb.Entry, item *appendItem) []log.Entry 
 	}
 	for i, e := range entries {
 		converted[i] = toLog(e)
-		if g.isLeader && changesMembers(e) {
-			g.changing = e.GetIndex()
+		if changesMembers(e) {
+			g.altered = e.GetIndex()
+			if g.isLeader {
+				g.changing, g.vouch = e.GetIndex(), vouch{needed: true}
+			}
 		}
 		item.bytes += int64(entrySize(e))
 		p := g.nextOwn(e)

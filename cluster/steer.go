@@ -111,6 +111,7 @@ func (g *group) steer() {
 	if g.changing <= g.applied { // else there is a change under way, and the members are not what they seem
 		s = nextStep(g.conf, g.want, g.self, g.sync.caughtUp)
 	}
+	s.done = s.done && g.vouched()
 	if g.reached != s.done {
 		g.reached = s.done
 		g.publish()
