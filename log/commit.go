@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -65,7 +66,7 @@ func (s *Store) usable() error {
 	return s.failure()
 }
 
-// makeRoom refuses a commit that would take what Badger needs for itself.
+// makeRoom refuses a commit that would take what Badger needs for itself. Called under commitMu.
 func (s *Store) makeRoom(size int64) error {
 	if s.space.grew(size) || !s.space.room(size) {
 		if err := s.checkSpace(); err != nil {
@@ -74,6 +75,12 @@ func (s *Store) makeRoom(size int64) error {
 	}
 	if !s.space.room(size) {
 		return fmt.Errorf("commit: %w: %d MiB are free", ErrDiskFull, s.space.free.Load()>>20)
+	}
+	switch err := s.prepare.prepare(size); {
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("commit: %w: %w", ErrDiskFull, err)
+	case err != nil:
+		s.log.Warn("commits take longer from here on: the value log cannot be prepared", "error", err)
 	}
 	return nil
 }
@@ -100,6 +107,7 @@ type commit struct {
 	size     int64 // as Badger counts against its limit
 	count    int64
 	payload  int64
+	values   int64 // bytes that go to the value log
 	entries  int
 	maxSize  int64
 	maxCount int64
@@ -183,6 +191,9 @@ func (c *commit) set(key, value []byte) error {
 	c.begin()
 	c.size += writeCost(key, value)
 	c.count++
+	if len(value) >= valueThreshold {
+		c.values += valueCost(key, value)
+	}
 	return c.txn.Set(key, value)
 }
 
@@ -360,6 +371,9 @@ func (v *view) entriesFrom(from uint64) ([]entryMeta, error) {
 // flush commits what is gathered and shows it to readers.
 func (c *commit) flush() error {
 	if c.txn != nil {
+		// makeRoom has seen to the room for the most of it, and to what went wrong.
+		_ = c.s.prepare.prepare(c.values)
+		c.s.prepare.wrote(c.values)
 		if err := c.txn.Commit(); err != nil {
 			err = fmt.Errorf("write log: %w", err)
 			c.s.fatal(err)
@@ -381,7 +395,7 @@ func (c *commit) flush() error {
 	}
 	clear(c.views)
 	c.after = c.after[:0]
-	c.size, c.count, c.payload, c.entries = 0, 0, 0, 0
+	c.size, c.count, c.payload, c.values, c.entries = 0, 0, 0, 0, 0
 	return nil
 }
 

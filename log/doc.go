@@ -115,7 +115,9 @@
 // Format and lock: the FORMAT file is written to the side, synced and renamed before the first database file exists, so a
 // directory without it is empty. The lock is the kernel's (flock) and ends with the process.
 //
-// Disk full: Badger writes through memory maps, where a full disk is a SIGBUS. New batches are refused at a watermark
+// Value-log files are prepared: before a commit, zeros are written over the hole that its values will fill (prepare.go).
+//
+// Disk full: Badger writes through memory maps, where a full disk is a SIGBUS, but for pages that were prepared. New batches are refused at a watermark
 // (Options.MinFreeBytes) but in the logs whose records give space back (Config.BelowWatermark), which leaves room for what is proposed already, transaction markers, retention,
 // compaction of partitions (down to half of the watermark) and Badger's own compaction and garbage collection, which free space again; below an eighth of it Commit refuses too.
 package log

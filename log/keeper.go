@@ -181,6 +181,8 @@ func (s *Store) collectFile() (err error) {
 		}
 		err = cause
 	}()
+	s.prepare.collecting.Lock()
+	defer s.prepare.collecting.Unlock()
 	return s.db.RunValueLogGC(gcRatio)
 }
 

@@ -42,6 +42,7 @@ type Store struct {
 	// commitMu makes Commit and the keeper's own commits one at a time. It is taken before mu and before Partition.mu.
 	commitMu sync.Mutex
 	cache    recentQueue // guarded by commitMu
+	prepare  *preparer   // guarded by commitMu
 
 	// gate is held for reading while the database is read, and taken by Close before it unmaps the files.
 	gate   sync.RWMutex
@@ -85,6 +86,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{
 		dir: d, log: opts.Logger, onFatal: opts.OnFatal, configuration: opts.Configuration,
 		space:      newWatermark(dir, opts.MinFreeBytes),
+		prepare:    newPreparer(dir),
 		readers:    record.NewPool(maxUnpacking, maxDecompressed),
 		partitions: map[GroupID]*slot{},
 		groups:     map[GroupID]struct{}{},
@@ -172,7 +174,7 @@ func (s *Store) Close() error {
 	s.gate.Lock()
 	s.dbDone = true
 	s.gate.Unlock()
-	return errors.Join(err, s.db.Close(), s.dir.close())
+	return errors.Join(err, s.db.Close(), s.prepare.close(), s.dir.close())
 }
 
 // view runs f on a snapshot of the database.
