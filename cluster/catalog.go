@@ -46,6 +46,7 @@ type Catalog struct {
 	ByID    map[[16]byte]*Topic
 	Nodes   []NodeInfo // by id
 	groups  map[log.GroupID]bool
+	removed map[string]removedRecord // by disk
 	// Defaults are the topic properties that were set for the whole cluster; a topic's own win.
 	Defaults map[string]string
 	Scram    map[ScramID]ScramCredential
@@ -70,7 +71,7 @@ func (c *Catalog) sort() []*Topic {
 // change is one keyed record of the controller's log; a nil value deletes the key.
 type change struct{ key, value []byte }
 
-// recordKey is the JSON key of a record; Name is set for topics, credentials and groups only, the rest as its type says.
+// recordKey is the JSON key of a record; Name is set for topics, credentials, groups and removed disks only, the rest as its type says.
 type recordKey struct {
 	Type      string     `json:"type"`
 	Name      string     `json:"name,omitempty"`
@@ -88,6 +89,7 @@ const (
 	recordProducers = "producers" // nextRecord: first producer id never used
 	recordEpochs    = "epochs"    // nextRecord: highest epoch of any deleted topic
 	recordNode      = "node"      // NodeInfo
+	recordRemoved   = "removed"   // removedRecord: of a removed node's disk
 	recordGens      = "gens"      // nextRecord: first generation of the controller's group never used
 	recordDefaults  = "defaults"  // defaultsRecord
 	recordScram     = "scram"     // scramRecord: a user's credential
@@ -126,6 +128,7 @@ type catalogState struct {
 	clusterID string
 	formation map[int32]string // disk ids of the first members
 	nodes     map[int32]NodeInfo
+	removed   map[string]removedRecord // by disk; never changed in place
 	// controllerGen is a generation that no member of the controller's group ever had.
 	controllerGen uint32
 	nextGroup     log.GroupID
@@ -170,6 +173,8 @@ func (s *catalogState) apply(c change) error {
 		err = applyNext(c.value, &s.epochFloor)
 	case recordNode:
 		err = s.applyNode(key.Node, c.value)
+	case recordRemoved:
+		err = s.applyRemoved(key.Name, c.value)
 	case recordGens:
 		var next uint64
 		err = applyNext(c.value, &next)
@@ -278,7 +283,7 @@ func unmarshalStrict(data []byte, v any) error {
 
 // snapshot is the catalogue as readers see it. Topics are shared: they are never changed in place.
 func (s *catalogState) snapshot(version uint64) *Catalog {
-	c := &Catalog{Version: version, Topics: maps.Clone(s.topics), ByID: make(map[[16]byte]*Topic, len(s.topics)), Nodes: s.nodeList(), Defaults: s.defaults}
+	c := &Catalog{Version: version, Topics: maps.Clone(s.topics), ByID: make(map[[16]byte]*Topic, len(s.topics)), Nodes: s.nodeList(), removed: s.removed, Defaults: s.defaults}
 	c.Scram, c.Quotas = s.securityState.snapshot()
 	c.Groups = s.configs.snapshot()
 	c.groups = make(map[log.GroupID]bool, len(s.topics))

@@ -29,6 +29,8 @@ var (
 	ErrClusterID = errors.New("data directory belongs to another cluster")
 	// ErrIdentity: the data directory is not this node's, or two nodes have one id.
 	ErrIdentity = errors.New("wrong node")
+	// ErrRemoved: the data directory is of a node that was removed from its cluster.
+	ErrRemoved = errors.New("it was removed from the cluster")
 	// errHalted wraps the failure that stopped the node.
 	errHalted = errors.New("node halted")
 )

@@ -100,6 +100,8 @@ func (f *former) try(ctx context.Context) (done bool, waiting string, err error)
 	}
 	for _, a := range answers {
 		switch {
+		case errors.Is(a.err, peer.ErrRemoved):
+			return false, "", a.err
 		case a.err != nil:
 			waiting = fmt.Sprintf("node %d: %v", a.peer.ID, a.err)
 		case a.Node != a.peer.ID:

@@ -28,6 +28,8 @@ type identityFile struct {
 	Formation *Formation `json:"formation,omitempty"` // of the cluster
 	// Gen is the generation of this node's replica of the controller's log, where the node was not among the first.
 	Gen uint32 `json:"gen,omitempty"`
+	// Removed: the node was removed from its cluster.
+	Removed bool `json:"removed,omitempty"`
 }
 
 // identity is the durable identity of a data directory: whose it is cannot change.
@@ -74,6 +76,9 @@ func readIdentity(path string, node int32) (f identityFile, err error) {
 	if f.Node != node {
 		return f, fmt.Errorf("data directory %s belongs to node %d and the configuration says node %d; correct node.id or node.data_dir: %w",
 			filepath.Dir(path), f.Node, node, ErrIdentity)
+	}
+	if f.Removed {
+		return f, removedError(node, filepath.Dir(path))
 	}
 	return f, nil
 }

@@ -66,7 +66,11 @@ func CheckJoin(ctx context.Context, c JoinCheck) (JoinOutlook, error) {
 			b, _, err := peer.Ask(ctx, self, p.Address, c.ClientTLS, mustJSON(request))
 			return b, err
 		}
-		if err := lookAt(p, c, registration{Node: info, ID: c.NodeID}, ask, &look, &out); err != nil {
+		err := lookAt(p, c, registration{Node: info, ID: c.NodeID}, ask, &look, &out)
+		if errors.Is(err, peer.ErrRemoved) {
+			return JoinOutlook{}, removedError(c.NodeID, c.DataDir)
+		}
+		if err != nil {
 			look.Error = err.Error()
 			silent = append(silent, fmt.Sprintf("node %d: %v", p.ID, err))
 		}

@@ -56,6 +56,7 @@ func newNetwork(n *Node) *network {
 				n.sched.gone(node)
 			}
 		},
+		Removed:   n.endRemoved,
 		ServerTLS: n.opts.ServerTLS, ClientTLS: n.opts.ClientTLS, Logger: n.opts.Logger,
 	})
 	x.transfers.open = x.net.Open
@@ -95,12 +96,19 @@ func (x *network) check(h peer.Hello) error {
 		return fmt.Errorf("this is node %d, too; give each node an id of its own (node.id)", h.Node)
 	case h.Cluster != "" && me.Cluster != "" && h.Cluster != me.Cluster:
 		return fmt.Errorf("node %d is in cluster %s, this one in cluster %s; correct cluster.peers", h.Node, h.Cluster, me.Cluster)
-	case h.Kind == peer.Call:
-		return nil // a node that joins is not known yet
+	case !x.ready() && h.Kind == peer.Call:
+		return nil // so that nodes that found a cluster find each other
 	case !x.ready():
 		return fmt.Errorf("node %d is starting: %w", me.Node, peer.ErrLater)
 	}
-	for _, i := range x.n.Catalog().Nodes {
+	cat := x.n.Catalog()
+	if err := cat.checkRemoved(h.Disk); err != nil {
+		return fmt.Errorf("%w; empty its data directory to join as a new one: %w", err, peer.ErrRemoved)
+	}
+	if h.Kind == peer.Call {
+		return nil // a node that joins is not known yet
+	}
+	for _, i := range cat.Nodes {
 		if i.ID == h.Node && i.Disk != h.Disk {
 			return fmt.Errorf("node %d has another data directory in this cluster; it was replaced, or two nodes have one id", h.Node)
 		}

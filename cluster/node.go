@@ -194,7 +194,14 @@ func (n *Node) belong(ctx context.Context) error {
 	} else if len(f.peers) > 1 {
 		return fmt.Errorf("cluster.peers names other nodes, and there is no cluster.listen for them: %w", ErrIdentity)
 	}
-	return f.form(ctx)
+	if n.net != nil && n.id.get().Formation != nil {
+		return n.stillMember(ctx, &f)
+	}
+	err := f.form(ctx)
+	if errors.Is(err, peer.ErrRemoved) {
+		return n.markRemoved()
+	}
+	return err
 }
 
 // info is what this node says of itself.
@@ -244,6 +251,9 @@ func (n *Node) openController() error {
 	})
 	if n.log, err = openControllerLog(part, n.opts.TopicDefaults, n.sched.fail); err != nil {
 		return err
+	}
+	if n.Catalog().checkRemoved(me.Disk) != nil {
+		return n.markRemoved()
 	}
 	g, err := n.sched.open(groupConfig{
 		id: controllerGroup, log: id, self: self, first: me.Formation.firstControllers(), sm: n.log, store: part, lag: n.opts.ReplicaLagTime,
@@ -316,6 +326,10 @@ func (n *Node) registerLoop(ctx context.Context) {
 		err := n.ctl.propose(try, func(s *catalogState) ([]change, error) { return s.register(r) })
 		cancel()
 		if err == nil {
+			return
+		}
+		if errors.Is(err, ErrRemoved) {
+			n.endRemoved()
 			return
 		}
 		if !errors.Is(err, ErrNotController) && ctx.Err() == nil {

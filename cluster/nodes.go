@@ -101,7 +101,10 @@ func (s *catalogState) register(r registration) ([]change, error) {
 	n := r.Node
 	n.ID = r.ID
 	old, known := s.nodes[r.ID]
+	_, removed := s.removed[n.Disk]
 	switch {
+	case removed:
+		return nil, fmt.Errorf("register: %w", wasRemoved(r.ID))
 	case !known && len(s.nodes) >= maxNodes:
 		return nil, fmt.Errorf("register node %d: the cluster has %d nodes, which is all it takes: %w", r.ID, len(s.nodes), ErrInvalidNode)
 	case !known:
@@ -208,7 +211,7 @@ func (s *catalogState) drain(node int32, on bool) ([]change, error) {
 	return []change{encodeNode(n)}, nil
 }
 
-// remove takes a drained node out of the cluster.
+// remove takes a drained node out of the cluster, for good as far as its data directory goes.
 func (s *catalogState) remove(node int32) ([]change, error) {
 	n, ok := s.nodes[node]
 	if !ok {
@@ -224,5 +227,5 @@ func (s *catalogState) remove(node int32) ([]change, error) {
 			}
 		}
 	}
-	return []change{encode(recordKey{Type: recordNode, Node: &node}, nil)}, nil
+	return append(s.rememberRemoved(n), encode(recordKey{Type: recordNode, Node: &node}, nil)), nil
 }

@@ -42,6 +42,7 @@ func (n *Node) reconcile(ctx context.Context) error {
 	n.reconciling.Lock()
 	defer n.reconciling.Unlock()
 	cat := n.Catalog()
+	n.leaveRemoved(cat)
 	n.steerControllers(cat)
 	n.closeGone(cat)
 	n.dropOrphans()

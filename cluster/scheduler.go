@@ -262,11 +262,17 @@ func (s *scheduler) failed() error {
 
 // fail halts the node: everything that waits gets the error, and nothing is acknowledged from here on (invariant 1).
 func (s *scheduler) fail(cause error) {
-	err := errors.Join(errHalted, cause)
+	if s.failed() == nil {
+		s.logger.Error("node halted: durability can no longer be promised; restart it once the cause is mended", "error", cause)
+	}
+	s.halt(errors.Join(errHalted, cause))
+}
+
+// halt is fail for a reason that says all itself.
+func (s *scheduler) halt(err error) {
 	if !s.failure.CompareAndSwap(nil, &err) {
 		return
 	}
-	s.logger.Error("node halted: durability can no longer be promised; restart it once the cause is mended", "error", cause)
 	s.closeGates(err)
 	for _, w := range s.workers {
 		w.wake()

@@ -48,6 +48,8 @@ type Hello struct {
 type reply struct {
 	Error string `json:"error,omitempty"`
 	Later bool   `json:"later,omitempty"` // it may be asked again
+	// Removed: who asks was removed from the cluster.
+	Removed bool `json:"removed,omitempty"`
 	Hello
 }
 
@@ -57,6 +59,8 @@ var (
 	ErrRefused = errors.New("refused by the other node")
 	// ErrLater: the other node cannot serve this one yet.
 	ErrLater = errors.New("not yet")
+	// ErrRemoved is ErrRefused for a node that was removed from the cluster, and is refused for ever.
+	ErrRemoved = fmt.Errorf("%w for ever", ErrRefused)
 	// ErrClosed: the network was closed.
 	ErrClosed = errors.New("closed")
 )
@@ -84,6 +88,9 @@ func greet(c net.Conn, h Hello, least int) (Identity, error) {
 	if r.Later {
 		return r.Identity, fmt.Errorf("%w: %s", ErrLater, r.Error)
 	}
+	if r.Removed {
+		return r.Identity, fmt.Errorf("%w: %s", ErrRemoved, r.Error)
+	}
 	if r.Error != "" {
 		return r.Identity, fmt.Errorf("%w: %s", ErrRefused, r.Error)
 	}
@@ -102,7 +109,7 @@ func welcome(c net.Conn, self Hello, check func(Hello) error) (Hello, error) {
 	err := check(h)
 	r := reply{Hello: self}
 	if err != nil {
-		r.Error, r.Later = err.Error(), errors.Is(err, ErrLater)
+		r.Error, r.Later, r.Removed = err.Error(), errors.Is(err, ErrLater), errors.Is(err, ErrRemoved)
 	}
 	if werr := writeJSON(c, r); err == nil {
 		err = werr

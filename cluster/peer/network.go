@@ -30,6 +30,8 @@ type Options struct {
 	Serve map[Kind]func(net.Conn, Identity)
 	// Lost is told that messages to a node were dropped, Gone that its process has ended.
 	Lost, Gone func(node int32)
+	// Removed is told, again and again, that a node says that this one was removed from the cluster. nil: nobody is told.
+	Removed func()
 
 	ServerTLS *tls.Config        // nil: in the clear
 	ClientTLS func() *tls.Config // asked for every connection, as certificates change; nil: in the clear
@@ -64,7 +66,7 @@ type Network struct {
 	mu      sync.Mutex
 	closed  bool
 	senders map[senderKey]*sender
-	conns   map[net.Conn]struct{}
+	conns   map[net.Conn]Identity // accepted ones; the zero one: it has not said hello yet
 
 	sent, received, dropped atomic.Int64
 }
@@ -77,7 +79,7 @@ type senderKey struct {
 // New starts a network on a listener, which it closes.
 func New(l net.Listener, opts Options) *Network {
 	opts.Version, opts.MinVersion = cmp.Or(opts.Version, Version), cmp.Or(opts.MinVersion, minVersion)
-	n := &Network{opts: opts, listener: l, senders: map[senderKey]*sender{}, conns: map[net.Conn]struct{}{}}
+	n := &Network{opts: opts, listener: l, senders: map[senderKey]*sender{}, conns: map[net.Conn]Identity{}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.wg.Go(n.accept)
 	return n
@@ -142,6 +144,9 @@ func (n *Network) Open(ctx context.Context, node int32, kind Kind) (net.Conn, er
 // OpenAddress is Open for whoever listens at an address.
 func (n *Network) OpenAddress(ctx context.Context, address string, kind Kind) (net.Conn, Identity, error) {
 	c, id, stop, err := open(ctx, n.ctx, address, n.opts.ClientTLS, n.hello(kind), n.opts.MinVersion)
+	if errors.Is(err, ErrRemoved) && n.opts.Removed != nil {
+		n.opts.Removed()
+	}
 	if err != nil {
 		return nil, id, err
 	}
@@ -224,8 +229,28 @@ func (n *Network) track(c net.Conn) bool {
 	if n.closed || len(n.conns) >= maxAccepted {
 		return false
 	}
-	n.conns[c] = struct{}{}
+	n.conns[c] = Identity{}
 	return true
+}
+
+// belongs notes whose an accepted connection is.
+func (n *Network) belongs(c net.Conn, i Identity) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, ok := n.conns[c]; ok {
+		n.conns[c] = i
+	}
+}
+
+// Disconnect closes accepted connections, so that who is at their other end says hello again.
+func (n *Network) Disconnect(whose func(Identity) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for c, i := range n.conns {
+		if whose(i) {
+			_ = c.Close()
+		}
+	}
 }
 
 func (n *Network) forget(c net.Conn) {
@@ -235,7 +260,8 @@ func (n *Network) forget(c net.Conn) {
 	n.mu.Unlock()
 }
 
-func (n *Network) serve(c net.Conn) {
+func (n *Network) serve(accepted net.Conn) {
+	c := accepted
 	if n.opts.ServerTLS != nil {
 		t := tls.Server(c, n.opts.ServerTLS)
 		ctx, cancel := context.WithTimeout(n.ctx, helloTimeout)
@@ -256,6 +282,7 @@ func (n *Network) serve(c net.Conn) {
 		n.opts.Logger.Log(n.ctx, level, "a peer was turned away", "remote", c.RemoteAddr().String(), "node", h.Node, "error", err)
 		return
 	}
+	n.belongs(accepted, h.Identity)
 	if h.Kind == Control || h.Kind == Append {
 		n.heard.set(h.Node, h.Address)
 		n.receive(c, h.Node)

@@ -421,11 +421,34 @@ func (f *faults) replace(ctx context.Context, m *nodes.Member) (heal, error) {
 			return nothing, nil
 		}
 	}
-	if err := m.Proc.Stop(); err != nil {
-		f.found("stop %s, which was removed: %v", m, err)
+	if err := f.endsRemoved(ctx, m); err != nil {
+		f.found("%s, which was removed: %v; its last lines:\n%s", m, err, m.Proc.Tail(5))
+	}
+	if err := m.Proc.Kill(); err != nil {
+		return nil, err
 	}
 	f.logf("itest: chaos: %s has taken the place of %s", joins, m)
 	return nothing, f.Drop(m)
+}
+
+// endsRemoved waits until a removed node has ended by itself and said why.
+func (f *faults) endsRemoved(ctx context.Context, m *nodes.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, replaceTimeout)
+	defer cancel()
+	for {
+		if running, _ := m.Proc.Runs(); !running {
+			break
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.New("its process runs on")
+		}
+	}
+	if !strings.Contains(m.Proc.Tail(5), "removed from the cluster; empty the data directory") {
+		return errors.New("it ended for another reason")
+	}
+	return nil
 }
 
 // crashed starts nodes again that have ended by themselves, and says which of them had no reason to.

@@ -74,6 +74,36 @@ func TestMistakesNameTheRemedy(t *testing.T) {
 		c.start(c.procs[2])
 		c.whole(c.procs[0])
 	})
+	t.Run("a removed node", func(t *testing.T) {
+		fourth := c.node(t.TempDir(), 4, freeAddress(t), c.peers, nil)
+		removed := func() {
+			for _, command := range []string{"drain", "remove"} {
+				out, err := c.procs[0].CLI(t.Context(), "cluster", command, "4")
+				if err != nil {
+					t.Fatalf("%s: %v\n%s", command, err, out)
+				}
+			}
+		}
+		c.start(fourth)
+		removed()
+		want := "node 4: it was removed from the cluster; empty the data directory " + dataOf(fourth) + " to join as a new one"
+		for _, when := range []string{"as it runs", "as it starts"} {
+			if line := endsAtLast(t, fourth); !strings.Contains(line, want) {
+				t.Errorf("%s: %s", when, line)
+			}
+			must(t, fourth.Kill())
+			must(t, fourth.Start())
+		}
+		if _, err := fourth.CLI(t.Context(), "cluster", "join"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("join: %v", err)
+		}
+		must(t, fourth.Kill())
+		must(t, os.RemoveAll(dataOf(fourth)))
+		c.start(fourth)
+		c.whole(fourth)
+		removed()
+		endsAtLast(t, fourth)
+	})
 	t.Run("operations that cannot be", func(t *testing.T) {
 		for _, x := range []struct{ command, want string }{
 			{"cluster drain 9", "drain node 9: no such node"},

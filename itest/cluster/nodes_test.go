@@ -152,6 +152,24 @@ func ends(t *testing.T, r *process.Rowtrail) string {
 	return r.Tail(1)
 }
 
+// endsAtLast is ends for a process that may have been ready.
+func endsAtLast(t *testing.T, r *process.Rowtrail) string {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		if running, exit := r.Runs(); !running {
+			if exit == nil {
+				t.Fatal("the process ended without an error")
+			}
+			return r.Tail(1)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the process runs on:\n%s", r.Tail(15))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

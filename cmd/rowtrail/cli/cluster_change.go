@@ -155,8 +155,8 @@ func (a *app) clusterRemoveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove NODE",
 		Short: "Take a drained node out of the cluster",
-		Long: `Take a drained node out of the cluster. Stop its process afterwards, and remove it from cluster.peers of the others: a node that runs on would
-join again.`,
+		Long: `Take a drained node out of the cluster, for good: its process ends by itself, and refuses to start with the data directory that it has. Remove it from
+cluster.peers of the others. On an empty data directory it would join as a new node.`,
 		Example: "  rowtrail cluster remove 3",
 		Args:    args("NODE"),
 		RunE: func(cmd *cobra.Command, given []string) error {
@@ -167,7 +167,7 @@ join again.`,
 			if err := a.post(cmd.Context(), admin.RemoveRequest{Node: node}, "cluster", "remove"); err != nil {
 				return err
 			}
-			return a.done("node %d is out of the cluster; stop its process", node)
+			return a.done("node %d is out of the cluster; its process ends, and does not start again on its data directory", node)
 		},
 	}
 	a.httpFlag(c)
