@@ -94,19 +94,22 @@ func (s *fold) lastStable() int64 {
 	return s.hwm
 }
 
-// epochEnd answers which epoch a follower or consumer of the given epoch shares with this log, and where it ends.
+// epochEnd answers which epoch a follower or consumer of the given epoch shares with this log, and where it ends. Of what is below the log's
+// start it knows nothing, however much of it is still stored: replicas answer alike.
 func (s *fold) epochEnd(epoch int32) (int32, int64) {
 	if epoch < 0 || len(s.epochs) == 0 {
 		return -1, -1
 	}
+	start := s.horizon.logStart
+	first := max(sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].offset > start })-1, 0)
 	i := sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].term > uint64(epoch) })
 	switch {
 	case i == len(s.epochs) && s.epochs[i-1].term < uint64(epoch):
 		return -1, -1 // an epoch that this log does not know yet
 	case i == len(s.epochs):
 		return epoch, s.hwm
-	case i == 0:
-		return epoch, s.epochs[0].offset
+	case i <= first:
+		return epoch, max(s.epochs[first].offset, start)
 	}
 	return epochOf(s.epochs[i-1].term), s.epochs[i].offset
 }

@@ -235,6 +235,24 @@ func TestEpochEnd(t *testing.T) {
 }
 
 // The epoch that goes on ends with the log: others may have read what its leader does not know to be committed yet.
+// TestEpochEndBelowTheStart: what is still stored below the log's start, and what is not, is not told.
+func TestEpochEndBelowTheStart(t *testing.T) {
+	stored := newFold()
+	stored.epochs = []epochStart{{term: 1, index: 1, offset: 0}, {term: 3, index: 9, offset: 20}, {term: 4, index: 20, offset: 50}}
+	stored.hwm, stored.horizon.logStart = 60, 32
+	trimmed := stored
+	trimmed.epochs = []epochStart{{term: 3, index: 15, offset: 32}, {term: 4, index: 20, offset: 50}}
+	for epoch := int32(0); epoch < 6; epoch++ {
+		e, end := stored.epochEnd(epoch)
+		if other, at := trimmed.epochEnd(epoch); other != e || at != end {
+			t.Errorf("epoch %d ends as %d at %d where more is stored, as %d at %d where less is", epoch, e, end, other, at)
+		}
+		if epoch < 3 && (e != epoch || end != 32) {
+			t.Errorf("epoch %d ends as %d at %d; it is below the start, 32", epoch, e, end)
+		}
+	}
+}
+
 func TestTheNewestEpochEndsWithTheLog(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), Options{})
 	defer s.Close()
