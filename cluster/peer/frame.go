@@ -27,6 +27,9 @@ func ReadFrame(r io.Reader, limit int) ([]byte, error) {
 		return nil, err
 	}
 	n := int(binary.BigEndian.Uint32(word[:]))
+	if n > limit && n>>16 == tlsHandshake {
+		return nil, errSpeaksTLS
+	}
 	if n > limit {
 		return nil, fmt.Errorf("%w: %d bytes, at most are %d; what calls is no rowtrail node", errFrame, n, limit)
 	}

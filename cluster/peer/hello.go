@@ -75,11 +75,12 @@ func greet(c net.Conn, h Hello, least int) (Identity, error) {
 	if err := c.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return Identity{}, err
 	}
-	if err := writeJSON(c, h); err != nil {
-		return Identity{}, err
-	}
+	sent := writeJSON(c, h)
 	var r reply
-	if err := readJSON(c, &r); err != nil {
+	if err := readJSON(c, &r); err != nil { // one that closes the connection may have said why
+		if sent != nil && !isAlert(err) {
+			err = sent
+		}
 		return Identity{}, err
 	}
 	if r.Error == "" && r.Version < least {
@@ -104,6 +105,9 @@ func welcome(c net.Conn, self Hello, check func(Hello) error) (Hello, error) {
 	}
 	var h Hello
 	if err := readJSON(c, &h); err != nil {
+		if errors.Is(err, errSpeaksTLS) {
+			_ = writeJSON(c, reply{Error: "this node does not speak TLS", Hello: Hello{Version: self.Version}}) // no TLS, which the caller notices
+		}
 		return h, fmt.Errorf("read hello: %w", err)
 	}
 	err := check(h)
@@ -118,6 +122,12 @@ func welcome(c net.Conn, self Hello, check func(Hello) error) (Hello, error) {
 		return h, err
 	}
 	return h, c.SetDeadline(time.Time{})
+}
+
+// isAlert reports whether an error is what the other side complains about in TLS.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error" // crypto/tls's mark of it
 }
 
 func tooOld(h Hello, least int) error {

@@ -60,7 +60,7 @@ type Network struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
-	refused  sync.Map // int32 -> string: what a peer said last, so that it is logged once
+	said     complaints
 	heard    heard
 
 	mu      sync.Mutex
@@ -162,12 +162,8 @@ func open(ctx, life context.Context, address string, secure func() *tls.Config, 
 		return nil, id, nil, err
 	}
 	if secure != nil {
-		cfg := secure().Clone()
-		if cfg.ServerName == "" {
-			cfg.ServerName, _, _ = net.SplitHostPort(address)
-		}
-		t := tls.Client(c, cfg)
-		if err := t.HandshakeContext(ctx); err != nil {
+		t, err := secureClient(ctx, c, secure(), address)
+		if err != nil {
 			_ = c.Close()
 			return nil, id, nil, fmt.Errorf("TLS with %s: %w", address, err)
 		}
@@ -177,6 +173,9 @@ func open(ctx, life context.Context, address string, secure func() *tls.Config, 
 	if id, err = greet(c, h, least); err != nil {
 		stop()
 		_ = c.Close()
+		if secure != nil && isAlert(err) { // since TLS 1.3 it looks at certificates when this side is done
+			return nil, id, nil, fmt.Errorf("TLS with %s: %w", address, explainTLS(err))
+		}
 		return nil, id, nil, fmt.Errorf("%s: %w", address, err)
 	}
 	return c, id, stop, nil
@@ -263,23 +262,16 @@ func (n *Network) forget(c net.Conn) {
 func (n *Network) serve(accepted net.Conn) {
 	c := accepted
 	if n.opts.ServerTLS != nil {
-		t := tls.Server(c, n.opts.ServerTLS)
-		ctx, cancel := context.WithTimeout(n.ctx, helloTimeout)
-		err := t.HandshakeContext(ctx)
-		cancel()
+		t, err := n.secureServer(c)
 		if err != nil {
-			n.opts.Logger.Warn("a peer's TLS handshake failed", "remote", c.RemoteAddr().String(), "error", err)
+			n.turnedAway(c, Hello{}, err)
 			return
 		}
 		c = t
 	}
 	h, err := welcome(c, n.hello(""), n.check)
 	if err != nil {
-		level := slog.LevelWarn
-		if errors.Is(err, ErrLater) || errors.Is(err, io.EOF) { // a look whether this process is there says nothing, too
-			level = slog.LevelDebug
-		}
-		n.opts.Logger.Log(n.ctx, level, "a peer was turned away", "remote", c.RemoteAddr().String(), "node", h.Node, "error", err)
+		n.turnedAway(c, h, err)
 		return
 	}
 	n.belongs(accepted, h.Identity)
@@ -289,6 +281,22 @@ func (n *Network) serve(accepted net.Conn) {
 		return
 	}
 	n.opts.Serve[h.Kind](c, h.Identity)
+}
+
+// turnedAway says why a caller was, once in a while.
+func (n *Network) turnedAway(c net.Conn, h Hello, err error) {
+	level := slog.LevelWarn
+	switch {
+	case errors.Is(err, ErrLater), errors.Is(err, io.EOF): // a look whether this process is there says nothing, too
+		level = slog.LevelDebug
+	case !n.said.worth(fmt.Sprintf("node %d at %s", h.Node, hostOf(c.RemoteAddr())), err):
+		return
+	}
+	what := "a peer was turned away"
+	if errors.Is(err, errTLS) {
+		what = "a caller has no TLS with this node"
+	}
+	n.opts.Logger.Log(n.ctx, level, what, "remote", c.RemoteAddr().String(), "node", h.Node, "error", err)
 }
 
 func (n *Network) check(h Hello) error {

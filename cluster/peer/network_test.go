@@ -3,6 +3,7 @@ package peer
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,7 +33,8 @@ type pair struct {
 	check func(Hello) error
 	logs  bytes.Buffer
 
-	versions map[int32][2]int // by node: version and lowest one; this release's where it is not set
+	secure   map[int32]*tls.Config // by node; missing: in the clear
+	versions map[int32][2]int      // by node: version and lowest one; this release's where it is not set
 }
 
 func newPair(t *testing.T) *pair {
@@ -71,7 +73,12 @@ func (p *pair) start(id int32) {
 	}
 	address = l.Addr().String()
 	p.addrs[id] = address
+	var client func() *tls.Config
+	if p.secure[id] != nil {
+		client = func() *tls.Config { return p.secure[id] }
+	}
 	p.nets[id] = New(l, Options{
+		ServerTLS: p.secure[id], ClientTLS: client,
 		Self: func() Identity {
 			return Identity{Cluster: "c", Node: id, Disk: fmt.Sprint("disk", id), Address: address}
 		},

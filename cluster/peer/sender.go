@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -41,6 +42,7 @@ func (s *sender) run() {
 			continue
 		}
 		backoff = minBackoff
+		s.n.said.over(s.peer())
 		s.connected.Store(true)
 		s.write(c)
 		s.connected.Store(false)
@@ -59,12 +61,19 @@ func (s *sender) lose(err error) {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		s.n.opts.Gone(s.node)
 	}
-	if errors.Is(err, ErrRefused) {
-		if last, _ := s.n.refused.Swap(s.node, err.Error()); last != err.Error() {
-			s.n.opts.Logger.Error("a peer refuses this node", "node", s.node, "error", err)
-		}
+	what := ""
+	switch {
+	case errors.Is(err, errTLS):
+		what = "there is no TLS with a peer"
+	case errors.Is(err, ErrRefused):
+		what = "a peer refuses this node"
+	}
+	if what != "" && s.n.said.worth(s.peer(), err) {
+		s.n.opts.Logger.Error(what, "node", s.node, "error", err)
 	}
 }
+
+func (s *sender) peer() string { return "node " + strconv.Itoa(int(s.node)) }
 
 func (s *sender) dial() (net.Conn, error) {
 	c, err := s.n.Open(s.n.ctx, s.node, s.kind)

@@ -39,19 +39,43 @@ func New(t testing.TB) *Authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.CA = a.write(t, "ca.pem", "CERTIFICATE", der)
+	a.CA = write(t, a.dir, "ca.pem", "CERTIFICATE", der)
 	return a
+}
+
+// Subject is what a certificate says.
+type Subject struct {
+	Name  string
+	Hosts []string      // names and addresses
+	For   time.Duration // from now on, or, where it is negative, until then
+
+	ServerOnly bool // not good for a client
 }
 
 // Issue writes a certificate of 127.0.0.1 and localhost for name, and its key.
 func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	t.Helper()
+	return a.IssueTo(t, a.dir, Subject{Name: name, Hosts: []string{"127.0.0.1", "localhost"}, For: time.Hour})
+}
+
+// IssueTo writes a certificate and its key into dir, as NAME.pem and NAME.key; files that are there are written anew.
+func (a *Authority) IssueTo(t testing.TB, dir string, s Subject) (cert, key string) {
+	t.Helper()
 	k := newKey(t)
 	template := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: name, Organization: []string{"tests"}},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
+		SerialNumber: serial(t), Subject: pkix.Name{CommonName: s.Name, Organization: []string{"tests"}},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(s.For),
+	}
+	if s.ServerOnly {
+		template.ExtKeyUsage = template.ExtKeyUsage[:1]
+	}
+	for _, host := range s.Hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+			continue
+		}
+		template.DNSNames = append(template.DNSNames, host)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &k.PublicKey, a.key)
 	if err != nil {
@@ -61,7 +85,7 @@ func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.write(t, name+".pem", "CERTIFICATE", der), a.write(t, name+".key", "PRIVATE KEY", private)
+	return write(t, dir, s.Name+".pem", "CERTIFICATE", der), write(t, dir, s.Name+".key", "PRIVATE KEY", private)
 }
 
 // Server is the configuration of a server with a certificate of name.
@@ -97,9 +121,9 @@ func (a *Authority) pool() *x509.CertPool {
 	return pool
 }
 
-func (a *Authority) write(t testing.TB, name, kind string, der []byte) string {
+func write(t testing.TB, dir, name, kind string, der []byte) string {
 	t.Helper()
-	path := filepath.Join(a.dir, name)
+	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		t.Fatal(err)
 	}
