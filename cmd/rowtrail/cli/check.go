@@ -60,11 +60,11 @@ func (a *app) check(ctx context.Context, connect bool) error {
 	if len(problems) == 0 {
 		findings = append(findings, truncateFindings(cfg)...)
 		findings = append(findings, loginFindings(cfg)...)
-		if err := daemon.CheckTLS(cfg.Listen.TLS); cfg.Listen.TLS.Enabled() && err != nil {
-			subject, problem, _ := strings.Cut(err.Error(), ": ")
-			problem, remedy, _ := strings.Cut(problem, "; ")
-			where := fmt.Sprintf("%s:%d", cfg.File(), max(cfg.Line(subject), cfg.Line("listen.tls")))
-			findings = append(findings, finding{where, connectors.LevelError, subject, problem, remedy})
+		if cfg.Listen.TLS.Enabled() {
+			findings = append(findings, fileFindings(cfg, "listen.tls", daemon.CheckTLS(cfg.Listen.TLS))...)
+		}
+		if cfg.Cluster.TLS.Enabled() {
+			findings = append(findings, fileFindings(cfg, "cluster.tls", daemon.CheckClusterTLS(cfg))...)
 		}
 	}
 	if connect && len(problems) == 0 {
@@ -83,6 +83,17 @@ func (a *app) check(ctx context.Context, connect bool) error {
 		return &failure{ExitError, errors.New("")} // all is said
 	}
 	return nil
+}
+
+// fileFindings tells of a section's files what its start would.
+func fileFindings(cfg *configs.Config, section string, err error) []finding {
+	if err == nil {
+		return nil
+	}
+	subject, problem, _ := strings.Cut(err.Error(), ": ")
+	problem, remedy, _ := strings.Cut(problem, "; ")
+	where := fmt.Sprintf("%s:%d", cfg.File(), max(cfg.Line(subject), cfg.Line(section)))
+	return []finding{{where, connectors.LevelError, subject, problem, remedy}}
 }
 
 func (a *app) printFindings(findings []finding, failed int, connect bool) error {

@@ -113,6 +113,10 @@ func TestCommandsLogIn(t *testing.T) {
 	if code, out, _ := runCLI(t, "check", "-c", broken); code != ExitError || !strings.Contains(out, "listen.tls.key: ") || !strings.Contains(out, "does not exist; name an existing PEM file") {
 		t.Errorf("check: exit %d\n%s", code, out)
 	}
+	elsewhere := write(t, string(text)+fmt.Sprintf("cluster:\n  listen: 127.0.0.2:9094\n  tls: {cert: %[1]s/server.pem, key: %[1]s/server.key, ca: %[1]s/ca.pem}\n", filepath.Dir(authority.CA)))
+	if code, out, _ := runCLI(t, "check", "-c", elsewhere); code != ExitError || !strings.Contains(out, "cluster.tls.cert: ") || !strings.Contains(out, "not 127.0.0.2; give it the host of cluster.advertised") {
+		t.Errorf("check: exit %d\n%s", code, out)
+	}
 }
 
 // A listener that wants a certificate gets one by flags, and its refusal of a client without one says how. A command whose --config

@@ -12,7 +12,7 @@ import (
 // startNode brings up the node's Raft groups. On a blank data directory it waits until the cluster is founded or this node has joined it.
 func (d *Daemon) startNode(ctx context.Context) error {
 	c := d.cfg.Cluster
-	server, client, err := openClusterCertificates(c.TLS, d.logger)
+	server, client, err := openClusterCertificates(d.cfg, d.logger)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (d *Daemon) startNode(ctx context.Context) error {
 
 // CheckJoin asks the peers of a node that does not run whether they would let it into their cluster.
 func CheckJoin(ctx context.Context, cfg *configs.Config, version string) (cluster.JoinOutlook, error) {
-	_, client, err := openClusterCertificates(cfg.Cluster.TLS, slog.New(slog.DiscardHandler))
+	_, client, err := openClusterCertificates(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return cluster.JoinOutlook{}, err
 	}

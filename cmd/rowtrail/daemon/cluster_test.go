@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowtrail/rowtrail/configs"
 	"github.com/rowtrail/rowtrail/itest/certs"
 )
 
@@ -53,12 +52,22 @@ func TestClusterTLSIsMutual(t *testing.T) {
 	ours, theirs := certs.New(t), certs.New(t)
 	open := func(authority, trusted *certs.Authority, name string) (server, client *tls.Config) {
 		t.Helper()
-		cert, key := authority.Issue(t, name)
-		server, current, err := openClusterCertificates(configs.ClusterTLS{Cert: cert, Key: key, CA: trusted.CA}, slog.New(slog.DiscardHandler))
+		cfg := parse(t, t.TempDir(), "")
+		cfg.Cluster.Listen = "127.0.0.1:9094"
+		cfg.Cluster.TLS.Cert, cfg.Cluster.TLS.Key = authority.Issue(t, name)
+		cfg.Cluster.TLS.CA = authority.CA
+		server, current, err := openClusterCertificates(cfg, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return server, current()
+		if trusted == authority {
+			return server, current()
+		}
+		// No node starts with a certificate that its own authorities did not sign.
+		c := current().Clone()
+		c.RootCAs = trusted.Client(t, "").RootCAs
+		c.ClientCAs = c.RootCAs
+		return c, c
 	}
 	server, _ := open(ours, ours, "node1")
 	_, friend := open(ours, ours, "node2")

@@ -34,9 +34,9 @@ func CheckTLS(files configs.TLS) error {
 	return err
 }
 
-// CheckClusterTLS reads the files of the TLS between nodes.
-func CheckClusterTLS(files configs.ClusterTLS) error {
-	_, err := loadClusterTLS(files)
+// CheckClusterTLS reads the files of the TLS between nodes, and whether other nodes would accept the certificate.
+func CheckClusterTLS(cfg *configs.Config) error {
+	_, err := loadClusterTLS(cfg.Cluster.TLS, cfg.ClusterAddress().Host())
 	return err
 }
 
@@ -60,11 +60,12 @@ func openCertificates(files configs.TLS, logger *slog.Logger) (*tls.Config, erro
 }
 
 // openClusterCertificates returns both sides' configuration of connections between nodes; nil without TLS.
-func openClusterCertificates(files configs.ClusterTLS, logger *slog.Logger) (server *tls.Config, client func() *tls.Config, err error) {
+func openClusterCertificates(cfg *configs.Config, logger *slog.Logger) (server *tls.Config, client func() *tls.Config, err error) {
+	files, host := cfg.Cluster.TLS, cfg.ClusterAddress().Host()
 	if !files.Enabled() {
 		return nil, nil, nil
 	}
-	c, err := openFiles([]string{files.Cert, files.Key, files.CA}, func() (*tls.Config, error) { return loadClusterTLS(files) }, logger)
+	c, err := openFiles([]string{files.Cert, files.Key, files.CA}, func() (*tls.Config, error) { return loadClusterTLS(files, host) }, logger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,16 +136,64 @@ func loadTLS(files configs.TLS) (*tls.Config, error) {
 	return config, err
 }
 
-// loadClusterTLS has nodes show each other certificates of the same authorities, whichever of them connects.
-func loadClusterTLS(files configs.ClusterTLS) (*tls.Config, error) {
+// loadClusterTLS has nodes show each other certificates of the same authorities, whichever of them connects. One that the other nodes would not
+// accept is not good for this node either: better said at the start, and before it replaces one that is.
+func loadClusterTLS(files configs.ClusterTLS, host string) (*tls.Config, error) {
 	config, err := loadPair("cluster.tls", files.Cert, files.Key)
 	if err != nil {
 		return nil, err
 	}
 	config.ClientAuth = tls.RequireAndVerifyClientCert
-	config.RootCAs, err = loadAuthorities("cluster.tls.ca", files.CA)
+	if config.RootCAs, err = loadAuthorities("cluster.tls.ca", files.CA); err != nil {
+		return nil, err
+	}
 	config.ClientCAs = config.RootCAs
-	return config, err
+	if err := acceptable(config.Certificates[0], config.RootCAs, host); err != nil {
+		return nil, fmt.Errorf("cluster.tls.cert: other nodes would not accept %s: %w", files.Cert, err)
+	}
+	return config, nil
+}
+
+// acceptable verifies a certificate as both sides of a connection with another node do.
+func acceptable(shown tls.Certificate, authorities *x509.CertPool, host string) error {
+	between := x509.NewCertPool()
+	for _, der := range shown.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return fmt.Errorf("a certificate behind the first is not readable: %w; write it anew", err)
+		}
+		between.AddCert(c)
+	}
+	leaf, err := x509.ParseCertificate(shown.Certificate[0])
+	if err != nil {
+		return fmt.Errorf("it is not readable: %w; write it anew", err)
+	}
+	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+		opts := x509.VerifyOptions{Roots: authorities, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage}}
+		if usage == x509.ExtKeyUsageServerAuth {
+			opts.DNSName = host
+		}
+		_, err := leaf.Verify(opts)
+		var (
+			name    x509.HostnameError
+			unknown x509.UnknownAuthorityError
+			invalid x509.CertificateInvalidError
+		)
+		switch {
+		case err == nil:
+		case errors.As(err, &name):
+			return fmt.Errorf("%w; give it the host of cluster.advertised", err)
+		case errors.As(err, &unknown):
+			return fmt.Errorf("%w; name a certificate that an authority of cluster.tls.ca signed", err)
+		case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+			return fmt.Errorf("%w; renew it, or correct this machine's clock", err)
+		case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
+			return fmt.Errorf("%w; give it the extended key usages serverAuth and clientAuth", err)
+		default:
+			return fmt.Errorf("%w; correct it", err)
+		}
+	}
+	return nil
 }
 
 func loadPair(section, certFile, keyFile string) (*tls.Config, error) {

@@ -96,3 +96,45 @@ func TestUnusableCertificates(t *testing.T) {
 		cancel()
 	}
 }
+
+// TestCertificateThatOtherNodesRefuse is told at the start and by check, not by the other nodes; and it does not replace one that is good.
+func TestCertificateThatOtherNodesRefuse(t *testing.T) {
+	authority, other := certs.New(t), certs.New(t)
+	here := []string{"127.0.0.1"}
+	issue := func(a *certs.Authority, dir string, s certs.Subject) configs.ClusterTLS {
+		cert, key := a.IssueTo(t, dir, s)
+		return configs.ClusterTLS{Cert: cert, Key: key, CA: authority.CA}
+	}
+	for name, c := range map[string]struct {
+		authority *certs.Authority
+		subject   certs.Subject
+		want      string
+	}{
+		"good":    {authority, certs.Subject{Name: "node", Hosts: here, For: time.Hour}, ""},
+		"expired": {authority, certs.Subject{Name: "node", Hosts: here, For: -time.Minute}, "renew it, or correct this machine's clock"},
+		"host":    {authority, certs.Subject{Name: "node", Hosts: []string{"10.1.2.3"}, For: time.Hour}, "certificate is valid for 10.1.2.3, not 127.0.0.1; give it the host of cluster.advertised"},
+		"foreign": {other, certs.Subject{Name: "node", Hosts: here, For: time.Hour}, "name a certificate that an authority of cluster.tls.ca signed"},
+		"usage":   {authority, certs.Subject{Name: "node", Hosts: here, For: time.Hour, ServerOnly: true}, "give it the extended key usages serverAuth and clientAuth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := parse(t, t.TempDir(), "")
+			cfg.Cluster.Listen = "127.0.0.1:0"
+			cfg.Cluster.TLS = issue(c.authority, t.TempDir(), c.subject)
+			err := CheckClusterTLS(cfg)
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), "cluster.tls.cert: other nodes would not accept ") || !strings.HasSuffix(err.Error(), c.want) {
+				t.Errorf("%v", err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			if _, startErr := Start(ctx, cfg, Options{}); startErr == nil || !strings.HasSuffix(startErr.Error(), c.want) {
+				t.Errorf("start: %v", startErr)
+			}
+		})
+	}
+}
