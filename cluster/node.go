@@ -351,38 +351,6 @@ func pauseFor(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// canAdmit says why a node would not be let in; an empty Error: it would.
-func (n *Node) canAdmit(r *registration) joinAnswer {
-	for _, have := range n.Catalog().Nodes {
-		if have.ID == r.ID && have.Disk != r.Node.Disk && (r.ID == n.opts.NodeID || n.leaders.alive(r.ID, time.Now())) {
-			return joinAnswer{Error: fmt.Sprintf("node %d is alive in this cluster with another data directory; give this node an id of its own (node.id)", r.ID)}
-		}
-	}
-	err := n.check(func(s *catalogState) ([]change, error) { return s.register(*r) })
-	if err != nil {
-		return joinAnswer{Error: err.Error()}
-	}
-	return joinAnswer{}
-}
-
-// admit registers a node that joins, and tells it the generation of its replica of the controller's log.
-func (n *Node) admit(ctx context.Context, r *registration) joinAnswer {
-	if a := n.canAdmit(r); a.Error != "" {
-		return a
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*askFor)
-	defer cancel()
-	if err := n.ctl.propose(ctx, func(s *catalogState) ([]change, error) { return s.register(*r) }); err != nil {
-		return joinAnswer{Error: err.Error()}
-	}
-	for _, have := range n.Catalog().Nodes {
-		if have.ID == r.ID {
-			return joinAnswer{Gen: have.Gen}
-		}
-	}
-	return joinAnswer{Error: "the node was removed meanwhile"}
-}
-
 // await waits until this node serves as the group's leader.
 func (n *Node) await(ctx context.Context, g *group) error {
 	select {
