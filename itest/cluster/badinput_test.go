@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,18 @@ func TestMistakesNameTheRemedy(t *testing.T) {
 		must(t, stray.Start())
 		if line := ends(t, stray); !strings.Contains(line, "node 1 answers at") || !strings.Contains(line, "where cluster.peers names node 2; correct it") {
 			t.Errorf("%s", line)
+		}
+	})
+	t.Run("an address that the others do not reach", func(t *testing.T) {
+		nowhere := freeAddress(t)
+		c.more = func(int) (cluster, listen string) { return fmt.Sprintf("  advertised: %q\n", nowhere), "" }
+		stray := c.node(t.TempDir(), 4, freeAddress(t), c.peers, nil)
+		c.more = nil
+		must(t, stray.Start())
+		said(t, stray, "node 4 cannot be reached at "+nowhere+" (cluster.advertised) from node ")
+		must(t, stray.Stop())
+		if out, err := c.procs[0].CLI(t.Context(), "cluster", "status", "--check"); err != nil || strings.Contains(out, nowhere) {
+			t.Errorf("status: %v\n%s", err, out)
 		}
 	})
 	t.Run("two processes on one data directory", func(t *testing.T) {

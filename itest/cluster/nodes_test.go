@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -21,6 +22,9 @@ type nodes struct {
 	bin   string
 	procs []*process.Rowtrail
 	peers []string // as YAML
+
+	more func(id int) (cluster, listen string) // YAML of further keys of these sections; nil: none
+	dial *tls.Config                           // of clients; nil: in the clear
 }
 
 func binary(t *testing.T) string {
@@ -48,7 +52,12 @@ func freeAddress(t *testing.T) string {
 // newNodes writes the files of n nodes; none is started.
 func newNodes(t *testing.T, n int) *nodes {
 	t.Helper()
-	c := &nodes{t: t, bin: binary(t)}
+	return (&nodes{t: t, bin: binary(t)}).write(n)
+}
+
+func (c *nodes) write(n int) *nodes {
+	t := c.t
+	t.Helper()
 	addresses := make([]string, n)
 	for i := range n {
 		addresses[i] = freeAddress(t)
@@ -67,9 +76,13 @@ func (c *nodes) node(dir string, id int, address string, peers []string, more ma
 	for k, v := range more {
 		section[k] = v
 	}
+	var between, listen string
+	if c.more != nil {
+		between, listen = c.more(id)
+	}
 	r, err := process.New(c.bin, dir, process.Config{
-		Node: section, Log: map[string]string{"min.insync.replicas": "2"},
-		More: fmt.Sprintf("cluster:\n  listen: %q\n  replica_lag_time_max: 5s\n  peers: [%s]\n", address, strings.Join(peers, ", ")),
+		Node: section, Log: map[string]string{"min.insync.replicas": "2"}, ListenMore: listen,
+		More: fmt.Sprintf("cluster:\n  listen: %q\n  replica_lag_time_max: 5s\n  peers: [%s]\n%s", address, strings.Join(peers, ", "), between),
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -118,6 +131,9 @@ func (c *nodes) seeds() []string {
 
 func (c *nodes) client(opts ...kgo.Opt) *kgo.Client {
 	c.t.Helper()
+	if c.dial != nil {
+		opts = append(opts, kgo.DialTLSConfig(c.dial))
+	}
 	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.seeds()...)}, opts...)...)
 	if err != nil {
 		c.t.Fatal(err)

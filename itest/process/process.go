@@ -58,6 +58,7 @@ type Sink struct {
 type Config struct {
 	Kafka, HTTP string   // addresses; empty: free ports of loopback
 	Command     []string // runs the binary: in a network namespace, say
+	ListenMore  string   // YAML of keys of listen that are no text
 	More        string   // YAML of sections that nothing else here speaks of
 
 	Node       map[string]string
@@ -112,6 +113,7 @@ func (r *Rowtrail) yaml(cfg Config) string {
 	maps.Copy(listen, cfg.Listen)
 	b.WriteString("listen:\n")
 	section("  ", listen)
+	b.WriteString(cfg.ListenMore)
 	if len(cfg.Log) > 0 || len(cfg.Brokers) > 0 {
 		b.WriteString("log:\n")
 		section("  ", cfg.Log)
