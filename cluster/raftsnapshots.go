@@ -20,7 +20,7 @@ import (
 
 // Bounds of the transfer of raftSnapshots.
 const (
-	// maxTransfers is how many a node sends at a time; others wait until Raft asks again.
+	// maxTransfers is how many a node sends at a time, of partitions; others wait until Raft asks again.
 	maxTransfers = 4
 	// DefaultTransferRate bounds, in bytes per second, what all transfers of a node take.
 	DefaultTransferRate = 64 << 20
@@ -60,14 +60,18 @@ type transferCursor struct {
 
 // Send implements Snapshots.
 func (t *transfers) Send(group log.GroupID, m *raftpb.Message) {
-	select {
-	case t.slots <- struct{}{}:
-	default:
-		t.report(group, m.GetTo(), false)
-		return
+	leave := func() {}
+	if group != controllerGroup { // which is small, and a node that joins waits for it
+		select {
+		case t.slots <- struct{}{}:
+			leave = func() { <-t.slots }
+		default:
+			t.report(group, m.GetTo(), false)
+			return
+		}
 	}
 	t.wg.Go(func() {
-		defer func() { <-t.slots }()
+		defer leave()
 		t.active.Add(1)
 		defer t.active.Add(-1)
 		err := t.send(group, m)
