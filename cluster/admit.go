@@ -29,7 +29,7 @@ func (n *Node) admit(ctx context.Context, r *registration) joinAnswer {
 	if err := n.reach(ctx, r); err != nil {
 		return joinAnswer{Error: err.Error()}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*askFor)
+	ctx, cancel := context.WithTimeout(ctx, admitFor)
 	defer cancel()
 	if err := n.ctl.propose(ctx, func(s *catalogState) ([]change, error) { return s.register(*r) }); err != nil {
 		return joinAnswer{Error: err.Error()}

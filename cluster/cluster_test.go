@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -32,6 +33,9 @@ type clusterNode struct {
 	store *log.Store
 	// minFree is the disk's watermark; 0: none.
 	minFree int64
+	// change may change its options; patience is how long it may take to start, 0: 30 s.
+	change   func(*Options)
+	patience time.Duration
 }
 
 func newTestCluster(t testing.TB, n int) *testCluster {
@@ -92,12 +96,16 @@ func (x *clusterNode) start(peers []Peer) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(x.patience, 30*time.Second))
 	defer cancel()
-	n, err := Start(ctx, Options{
+	o := Options{
 		NodeID: x.id, Store: store, Logger: clusterLogger(x.id), DataDir: x.dir, Peers: peers, Listener: l, RetentionInterval: x.c.retention,
 		Info: NodeInfo{Address: x.addr, Host: "127.0.0.1", Port: 9000 + x.id, Rack: x.rack}, ReplicaLagTime: 2 * time.Second,
-	})
+	}
+	if x.change != nil {
+		x.change(&o)
+	}
+	n, err := Start(ctx, o)
 	if err != nil {
 		_ = store.Close()
 		return err

@@ -238,7 +238,7 @@ func (c *controller) attempt(ctx context.Context, decide func(*catalogState) ([]
 	}
 	defer func() { <-c.turn }()
 	if leader < 0 || c.remote == nil {
-		return errRetry
+		return fmt.Errorf("%w: no leader of its log is known", errRetry)
 	}
 	return c.send(ctx, leader, base, changes)
 }

@@ -24,6 +24,8 @@ const (
 	formEvery = 200 * time.Millisecond
 	sayEvery  = 5 * time.Second
 	askFor    = 2 * time.Second
+	// admitFor bounds the registration of a node that joins, at the node that it asks.
+	admitFor = 5 * askFor
 )
 
 func newID() string {
@@ -109,6 +111,9 @@ func (f *former) try(ctx context.Context) (done bool, waiting string, err error)
 		case a.Formation == nil:
 			founded.Disks[a.Node], founded.Nodes[a.Node] = a.Disk, a.Info
 		default:
+			if f.waits != nil {
+				f.waits(fmt.Sprintf("node %d to let it in", a.peer.ID))
+			}
 			if err := f.adopt(ctx, a); err != nil {
 				waiting = fmt.Sprintf("node %d: %v", a.peer.ID, err)
 				continue
@@ -162,20 +167,30 @@ func (f *former) adopt(ctx context.Context, a peerAnswer) error {
 	}
 	var gen uint32
 	if a.Formation.Disks[me.Node] != me.Disk {
-		b, _, err := f.ask(ctx, a.peer.Address, mustJSON(call{Join: &f.self}))
-		if err != nil {
+		var err error
+		if gen, err = askToJoin(ctx, f.ask, a.peer.Address, f.self); err != nil {
 			return err
 		}
-		var j joinAnswer
-		if err := json.Unmarshal(b, &j); err != nil {
-			return fmt.Errorf("answer to joining: %w", err)
-		}
-		if j.Error != "" {
-			return errors.New(j.Error)
-		}
-		gen = j.Gen
 	}
 	return f.id.change(func(x *identityFile) { x.Cluster, x.Formation, x.Gen = a.Formation.Cluster, a.Formation, gen })
+}
+
+// askToJoin has a node of the cluster register this one; it returns the generation of this one's replica of the controller's log.
+func askToJoin(ctx context.Context, ask asker, address string, r registration) (uint32, error) {
+	ctx, cancel := context.WithTimeout(ctx, admitFor+askFor)
+	defer cancel()
+	b, _, err := ask(ctx, address, mustJSON(call{Join: &r}))
+	if err != nil {
+		return 0, err
+	}
+	var j joinAnswer
+	if err := json.Unmarshal(b, &j); err != nil {
+		return 0, fmt.Errorf("answer to joining: %w", err)
+	}
+	if j.Error != "" {
+		return 0, errors.New(j.Error)
+	}
+	return j.Gen, nil
 }
 
 type joinAnswer struct {

@@ -2,9 +2,10 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.etcd.io/raft/v3/raftpb"
 
@@ -51,43 +52,56 @@ func (n *Node) lose(g *group, err error) {
 
 // loseController gets this node a fresh replica of the controller's log, which it opens when it starts again.
 func (n *Node) loseController(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := n.renew(ctx)
-		if err == nil {
-			n.sched.fail(errors.New("this node's replica of the controller's log was replaced; restart the node"))
-			return
-		}
-		n.opts.Logger.Warn("the replica of the controller's log was not replaced yet", "error", err)
-		if !pauseFor(ctx, sayEvery) {
-			return
-		}
+	err := n.renew(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		n.sched.fail(err)
+	default:
+		n.sched.fail(errors.New("this node's replica of the controller's log was replaced; restart the node"))
 	}
 }
 
-// renew asks the others for a fresh generation of this node's replica of the controller's log.
+// renew asks the others for a fresh generation of this node's replica of the controller's log, until one of them gives it.
 func (n *Node) renew(ctx context.Context) error {
 	if n.net == nil {
 		return fmt.Errorf("there is no other node that has it; restore the data directory from a backup: %w", log.ErrCorrupt)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*askFor)
-	defer cancel()
-	var errs []error
-	for _, p := range n.opts.Peers {
-		if p.ID == n.opts.NodeID {
+	w := n.waiting("a fresh replica of the controller's log has not been given yet")
+	defer w.end()
+	for {
+		gen, err := n.askToRenew(ctx)
+		if err == nil {
+			return n.id.change(func(x *identityFile) { x.Gen = gen })
+		}
+		w.say(err.Error())
+		if !pauseFor(ctx, formEvery) {
+			return err
+		}
+	}
+}
+
+// askToRenew asks each of the nodes that the configuration or the catalogue names.
+func (n *Node) askToRenew(ctx context.Context) (uint32, error) {
+	asked := slices.Clone(n.opts.Peers)
+	if n.controllerOf() != nil {
+		for _, i := range n.Catalog().Nodes {
+			asked = append(asked, Peer{ID: i.ID, Address: i.Address})
+		}
+	}
+	var failed []string
+	for i, p := range asked {
+		if p.ID == n.opts.NodeID || slices.Contains(asked[:i], p) {
 			continue
 		}
-		b, _, err := n.net.net.CallAddress(ctx, p.Address, mustJSON(call{Join: &registration{Node: n.info(), ID: n.opts.NodeID, Renew: true}}))
-		var a joinAnswer
+		gen, err := askToJoin(ctx, n.net.net.CallAddress, p.Address, registration{Node: n.info(), ID: n.opts.NodeID, Renew: true})
 		if err == nil {
-			err = json.Unmarshal(b, &a)
+			return gen, nil
 		}
-		if err == nil && a.Error != "" {
-			err = errors.New(a.Error)
-		}
-		if err == nil {
-			return n.id.change(func(x *identityFile) { x.Gen = a.Gen })
-		}
-		errs = append(errs, fmt.Errorf("node %d: %w", p.ID, err))
+		failed = append(failed, fmt.Sprintf("node %d: %v", p.ID, err))
 	}
-	return errors.Join(errs...)
+	if len(failed) == 0 {
+		return 0, fmt.Errorf("cluster.peers names no other node; write nodes of the cluster there: %w", ErrIdentity)
+	}
+	return 0, errors.New(strings.Join(failed, "; "))
 }

@@ -48,7 +48,7 @@ type Options struct {
 	ReplicaLagTime time.Duration
 	// TransferRate bounds, in bytes per second, the raftSnapshots that this node sends. Default DefaultTransferRate.
 	TransferRate int64
-	// Waiting is told what a blank data directory waits for, again and again until it belongs to a cluster.
+	// Waiting is told what the node waits for as it starts, in a sentence, again and again; "": for nothing any more.
 	Waiting func(string)
 	// OnFatal is called once when the node has halted because durability can no longer be promised. It may call Stop.
 	OnFatal func(error)
@@ -89,6 +89,9 @@ func (o *Options) complete() error {
 	}
 	if o.TransferRate <= 0 {
 		o.TransferRate = DefaultTransferRate
+	}
+	if o.Waiting == nil {
+		o.Waiting = func(string) {}
 	}
 	if o.ReplicaLagTime <= 0 {
 		o.ReplicaLagTime = DefaultReplicaLagTime
@@ -185,7 +188,7 @@ func (n *Node) start(ctx context.Context) error {
 
 // belong makes a blank data directory belong to a cluster.
 func (n *Node) belong(ctx context.Context) error {
-	f := former{id: n.id, peers: n.opts.Peers, self: registration{Node: n.info(), ID: n.opts.NodeID}, named: n.opts.ClusterID, logger: n.opts.Logger, waits: n.opts.Waiting}
+	f := former{id: n.id, peers: n.opts.Peers, self: registration{Node: n.info(), ID: n.opts.NodeID}, named: n.opts.ClusterID, logger: n.opts.Logger, waits: n.belongs}
 	if len(f.peers) == 0 {
 		f.peers = []Peer{{ID: n.opts.NodeID}}
 	}
@@ -285,7 +288,7 @@ func (n *Node) identify(ctx context.Context) error {
 	if have := n.log.clusterID(); have != "" {
 		return n.sameCluster(have, me)
 	}
-	err := n.ctl.propose(ctx, func(s *catalogState) ([]change, error) {
+	err := n.introduce(ctx, func(s *catalogState) ([]change, error) {
 		if s.clusterID != "" {
 			return nil, nil
 		}
@@ -321,6 +324,7 @@ func (n *Node) sameCluster(have string, me identityFile) error {
 // registerLoop tells the catalogue where this node is, as soon as there is a leader to tell.
 func (n *Node) registerLoop(ctx context.Context) {
 	r := registration{Node: n.info(), ID: n.opts.NodeID}
+	said := time.Now()
 	for ctx.Err() == nil {
 		try, cancel := context.WithTimeout(ctx, askFor)
 		err := n.ctl.propose(try, func(s *catalogState) ([]change, error) { return s.register(r) })
@@ -332,8 +336,9 @@ func (n *Node) registerLoop(ctx context.Context) {
 			n.endRemoved()
 			return
 		}
-		if !errors.Is(err, ErrNotController) && ctx.Err() == nil {
-			n.opts.Logger.Warn("this node could not be registered; it tries again", "error", err)
+		if ctx.Err() == nil && time.Since(said) >= sayEvery {
+			said = time.Now()
+			n.opts.Logger.Warn("the cluster was not told yet where this node is; it tries again", "error", err)
 		}
 		pauseFor(ctx, formEvery)
 	}

@@ -54,7 +54,8 @@ type Daemon struct {
 	runners []*runner
 	tasks   *tasks.Node  // nil: there is nothing to run
 	phase   atomic.Value // string: "starting", "" or "stopping"
-	waiting atomic.Value // string: what a node that starts waits for
+	waiting atomic.Value // string: what a node that starts waits for, as the cluster says
+	opening atomic.Value // string: what the start is at
 
 	ctx       context.Context    // of everything that runs in the background
 	cancel    context.CancelFunc // ends it
@@ -92,6 +93,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		return err
 	}
 	d.beginAdmin()
+	d.viewsWG.Go(func() { d.sayNotReady(d.ctx, sayEvery) })
 	if d.cfg.Log.Kafka.Enabled() {
 		client, err := KafkaClient(d.cfg.Log.Kafka)
 		if err != nil {
@@ -122,12 +124,15 @@ func (d *Daemon) external() bool { return d.cfg.Log.Kafka.Enabled() }
 
 // startLog starts the built-in log: store, groups, broker, views.
 func (d *Daemon) startLog(ctx context.Context) error {
+	d.opening.Store("it opens its data directory")
 	if err := d.openStore(); err != nil {
 		return err
 	}
+	d.opening.Store("it opens its replicas")
 	if err := d.startNode(ctx); err != nil {
 		return err
 	}
+	d.opening.Store("it opens its views")
 	if err := d.startBroker(); err != nil {
 		return err
 	}

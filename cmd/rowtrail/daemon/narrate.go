@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/rowtrail/rowtrail/connectors"
@@ -68,5 +69,28 @@ func (d *Daemon) tell(r *runner, last *told) {
 		d.logger.Info("initial load", r.role, r.name, "tables", load.Tables, "done", load.TablesDone,
 			"rows", load.Rows, "of", load.RowsEstimated, "table", load.Current)
 		last.progress = time.Now()
+	}
+}
+
+// sayEvery is how often a node that starts says why it is not ready.
+const sayEvery = 5 * time.Second
+
+// sayNotReady says why a node is not ready until it is for the first time. What its cluster waits for, that says itself.
+func (d *Daemon) sayNotReady(ctx context.Context, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		why := d.NotReady()
+		if len(why) == 0 {
+			return
+		}
+		if what, _ := d.waiting.Load().(string); what == "" {
+			d.logger.Info("not ready yet", "waiting_for", strings.Join(why, "; "))
+		}
 	}
 }

@@ -107,7 +107,10 @@ func (d *Daemon) NotReady() []string {
 	switch phase, _ := d.phase.Load().(string); {
 	case phase == "starting": // and nothing else of the node may be looked at
 		if what, _ := d.waiting.Load().(string); what != "" {
-			return []string{"starting: it belongs to no cluster yet and waits for " + what}
+			return []string{"starting: " + what}
+		}
+		if what, _ := d.opening.Load().(string); what != "" {
+			return []string{"starting: " + what}
 		}
 		return []string{phase}
 	case phase != "":
