@@ -116,29 +116,27 @@ func (x *network) check(h peer.Hello) error {
 	return nil
 }
 
-// receive takes a frame of a peer.
-func (x *network) receive(from int32, frame []byte) {
+// receive takes a frame of a peer. An error says that it is not readable.
+func (x *network) receive(from int32, frame []byte) error {
 	now := time.Now()
 	if isLeaders(frame) {
 		as, err := decodeLeaders(frame)
 		if err != nil {
-			x.n.opts.Logger.Warn("announcements of a peer are not readable", "node", from, "error", err)
-			return
+			return fmt.Errorf("announcements: %w", err)
 		}
 		x.n.leaders.hear(from, now, as)
-		return
+		return nil
 	}
 	if isLeaving(frame) {
 		x.n.leaders.leave(from, now)
-		return
+		return nil
 	}
 	var ms []Envelope
-	err := decodeFrame(frame, from, x.n.opts.NodeID, func(e Envelope) { ms = append(ms, e) })
-	if err != nil {
-		x.n.opts.Logger.Warn("messages of a peer are not readable", "node", from, "error", err)
-		return
+	if err := decodeFrame(frame, from, x.n.opts.NodeID, func(e Envelope) { ms = append(ms, e) }); err != nil {
+		return err
 	}
 	x.n.sched.receive(ms)
+	return nil
 }
 
 // Send implements Transport.

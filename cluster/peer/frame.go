@@ -10,6 +10,9 @@ import (
 // maxFrameBytes bounds one frame: the largest batch that can be stored, in a message.
 const maxFrameBytes = 48 << 20
 
+// firstBytes is what a frame is given room for before any of it has arrived. A larger one gets more as it comes: a length alone costs nothing.
+const firstBytes = 1 << 20
+
 var errFrame = errors.New("bad frame between nodes")
 
 // WriteFrame writes a length and the bytes, in one write.
@@ -33,12 +36,20 @@ func ReadFrame(r io.Reader, limit int) ([]byte, error) {
 	if n > limit {
 		return nil, fmt.Errorf("%w: %d bytes, at most are %d; what calls is no rowtrail node", errFrame, n, limit)
 	}
-	buf := make([]byte, n)
-	if _, err := io.ReadFull(r, buf); err != nil {
+	buf := make([]byte, min(n, firstBytes))
+	for read := 0; ; {
+		m, err := io.ReadFull(r, buf[read:])
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
+		if read += m; read == n {
+			return buf, nil
+		}
+		next := make([]byte, min(n, 4*read))
+		copy(next, buf)
+		buf = next
 	}
-	return buf, nil
 }

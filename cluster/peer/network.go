@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -24,8 +25,8 @@ type Options struct {
 	Addresses func(node int32) []string
 	// Check says why a caller is not welcome, in one line with the remedy; nil: it is.
 	Check func(Hello) error
-	// Receive takes a frame of Raft's messages. The bytes are the receiver's.
-	Receive func(from int32, frame []byte)
+	// Receive takes a frame of Raft's messages. The bytes are the receiver's. An error, which says that it is not readable, ends the connection.
+	Receive func(from int32, frame []byte) error
 	// Serve takes over accepted connections of the other kinds, and closes them.
 	Serve map[Kind]func(net.Conn, Identity)
 	// Lost is told that messages to a node were dropped, Gone that its process has ended.
@@ -49,8 +50,10 @@ const (
 	writeTimeout = 5 * time.Second
 	minBackoff   = 50 * time.Millisecond
 	maxBackoff   = time.Second
-	// maxAccepted bounds the connections that are open at a time.
-	maxAccepted = 4096
+	// maxAccepted bounds the connections that are open at a time, maxStrangers those that have not said hello: the oldest makes room, as nodes
+	// say it at once. So connections of others keep no node out.
+	maxAccepted  = 4096
+	maxStrangers = 256
 )
 
 // Network is a node's end of all connections to its peers.
@@ -67,6 +70,9 @@ type Network struct {
 	closed  bool
 	senders map[senderKey]*sender
 	conns   map[net.Conn]Identity // accepted ones; the zero one: it has not said hello yet
+	// strangers are those of conns that have not said hello, the oldest first.
+	strangers []net.Conn
+	warnings  warnings
 
 	sent, received, dropped atomic.Int64
 }
@@ -225,10 +231,16 @@ func (n *Network) accept() {
 func (n *Network) track(c net.Conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if len(n.strangers) >= maxStrangers {
+		_ = n.strangers[0].Close()
+		delete(n.conns, n.strangers[0])
+		n.strangers = n.strangers[1:]
+	}
 	if n.closed || len(n.conns) >= maxAccepted {
 		return false
 	}
 	n.conns[c] = Identity{}
+	n.strangers = append(n.strangers, c)
 	return true
 }
 
@@ -236,9 +248,15 @@ func (n *Network) track(c net.Conn) bool {
 func (n *Network) belongs(c net.Conn, i Identity) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.meet(c)
 	if _, ok := n.conns[c]; ok {
 		n.conns[c] = i
 	}
+}
+
+// meet has a connection be no stranger any more.
+func (n *Network) meet(c net.Conn) {
+	n.strangers = slices.DeleteFunc(n.strangers, func(o net.Conn) bool { return o == c })
 }
 
 // Disconnect closes accepted connections, so that who is at their other end says hello again.
@@ -255,6 +273,7 @@ func (n *Network) Disconnect(whose func(Identity) bool) {
 func (n *Network) forget(c net.Conn) {
 	_ = c.Close()
 	n.mu.Lock()
+	n.meet(c)
 	delete(n.conns, c)
 	n.mu.Unlock()
 }
@@ -285,10 +304,10 @@ func (n *Network) serve(accepted net.Conn) {
 
 // turnedAway says why a caller was, once in a while.
 func (n *Network) turnedAway(c net.Conn, h Hello, err error) {
-	level := slog.LevelWarn
+	write := n.warn
 	switch {
-	case errors.Is(err, ErrLater), errors.Is(err, io.EOF): // a look whether this process is there says nothing, too
-		level = slog.LevelDebug
+	case errors.Is(err, ErrLater), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed): // a look whether this process is there says nothing, too
+		write = n.opts.Logger.Debug
 	case !n.said.worth(fmt.Sprintf("node %d at %s", h.Node, hostOf(c.RemoteAddr())), err):
 		return
 	}
@@ -296,10 +315,13 @@ func (n *Network) turnedAway(c net.Conn, h Hello, err error) {
 	if errors.Is(err, errTLS) {
 		what = "a caller has no TLS with this node"
 	}
-	n.opts.Logger.Log(n.ctx, level, what, "remote", c.RemoteAddr().String(), "node", h.Node, "error", err)
+	write(what, "remote", c.RemoteAddr().String(), "node", h.Node, "error", err)
 }
 
 func (n *Network) check(h Hello) error {
+	if h.Node < 0 {
+		return fmt.Errorf("node %d: ids are not negative; what calls is no rowtrail node", h.Node)
+	}
 	if h.Version < n.opts.MinVersion {
 		return tooOld(h, n.opts.MinVersion)
 	}
@@ -314,12 +336,15 @@ func (n *Network) receive(c net.Conn, from int32) {
 		b, err := ReadFrame(c, maxFrameBytes)
 		if err != nil {
 			if errors.Is(err, errFrame) {
-				n.opts.Logger.Warn("a peer's connection was closed", "node", from, "error", err)
+				n.warn("a peer's connection was closed", "node", from, "error", err)
 			}
 			return
 		}
 		n.received.Add(int64(len(b)))
-		n.opts.Receive(from, b)
+		if err := n.opts.Receive(from, b); err != nil {
+			n.warn("a peer's connection was closed", "node", from, "error", err)
+			return // what it says next means nothing, either
+		}
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,10 +87,14 @@ func (p *pair) start(id int32) {
 		},
 		Addresses: func(node int32) []string { return []string{p.addrs[node]} },
 		Check:     func(h Hello) error { return p.check(h) },
-		Receive: func(from int32, frame []byte) {
+		Receive: func(from int32, frame []byte) error {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.got[id] = append(p.got[id], frame)
+			if bytes.Equal(frame, unreadable) {
+				return errFrame
+			}
+			return nil
 		},
 		Serve: map[Kind]func(net.Conn, Identity){
 			Call: func(c net.Conn, from Identity) {
@@ -287,6 +294,8 @@ func TestStrangers(t *testing.T) {
 		"no JSON":            frame([]byte("hello?")),
 		"an old version":     frame([]byte(`{"version":0,"kind":"call","node":9}`)),
 		"an unknown kind":    frame([]byte(`{"version":1,"kind":"gossip","node":9}`)),
+		"a negative node":    frame([]byte(`{"version":1,"kind":"append","cluster":"c","node":-9}`)),
+		"an unreadable one":  append(frame([]byte(`{"version":1,"kind":"append","cluster":"c","node":9}`)), frame(unreadable)...),
 		"a huge later frame": append(frame([]byte(`{"version":1,"kind":"append","cluster":"c","node":9}`)), 0xff, 0xff, 0xff, 0xff),
 	} {
 		c, err := net.Dial("tcp", p.addrs[2])
@@ -297,13 +306,81 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if _, err := io.Copy(io.Discard, c); errors.Is(err, context.DeadlineExceeded) {
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the connection stays", name)
 		}
 		_ = c.Close()
 	}
 	p.nets[1].Send(2, Append, []byte("still here"))
+	p.eventually("a frame of a peer", func() bool {
+		return slices.ContainsFunc(p.got[2], func(b []byte) bool { return string(b) == "still here" })
+	})
+}
+
+// unreadable is a frame that the receiver makes nothing of.
+var unreadable = []byte("unreadable")
+
+// TestAFloodOfStrangers: connections that say nothing keep no node out, however many there are, and little is said of them.
+func TestAFloodOfStrangers(t *testing.T) {
+	p := newPair(t)
+	var silent []net.Conn
+	for range 2 * maxStrangers {
+		c, err := net.Dial("tcp", p.addrs[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent = append(silent, c)
+	}
+	defer func() {
+		for _, c := range silent {
+			_ = c.Close()
+		}
+	}()
+	p.nets[1].Send(2, Append, []byte("let me in"))
 	p.eventually("a frame of a peer", func() bool { return len(p.got[2]) == 1 })
+	if open := p.nets[2].Stats().Accepted; open > maxStrangers+2 {
+		t.Errorf("%d connections are open", open)
+	}
+	for i := range 10 * warnBurst {
+		c, err := net.Dial("tcp", p.addrs[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Write([]byte{0xff, 0xff, 0xff, byte(i)})
+		_, _ = io.Copy(io.Discard, c)
+		_ = c.Close()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := strings.Count(p.logs.String(), "turned away"); n == 0 || n > 2*warnBurst {
+		t.Errorf("%d warnings about %d callers", n, 10*warnBurst)
+	}
+}
+
+// TestALengthAloneCostsNothing: room for a frame grows with what arrives of it.
+func TestALengthAloneCostsNothing(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 16 {
+		said := append([]byte{0x02, 0xff, 0xff, 0xff}, "a little"...)
+		if _, err := ReadFrame(bytes.NewReader(said), maxFrameBytes); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 20*firstBytes {
+		t.Errorf("%d bytes for 16 lengths", got)
+	}
+	for _, n := range []int{0, 1, firstBytes, firstBytes + 1, 9 * firstBytes} {
+		b := bytes.Repeat([]byte{7}, n)
+		var w bytes.Buffer
+		if err := WriteFrame(&w, b); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ReadFrame(&w, maxFrameBytes); err != nil || !bytes.Equal(got, b) {
+			t.Errorf("a frame of %d bytes: %d bytes, %v", n, len(got), err)
+		}
+	}
 }
 
 // FuzzHello: whatever comes first ends with a hello or an error.
