@@ -55,23 +55,10 @@ func kafkaFindings(ctx context.Context, cfg *configs.Config) []finding {
 
 // explainKafka says why the first request to the cluster failed, and what to do.
 func explainKafka(err error) (problem, remedy string) {
-	var hungUp *kgo.ErrFirstReadEOF
-	text := err.Error()
-	switch {
-	case errors.Is(err, kerr.SaslAuthenticationFailed):
-		return "the cluster does not let this user in", "correct log.kafka.sasl.name and password"
-	case errors.Is(err, kerr.UnsupportedSaslMechanism):
-		return "the cluster does not allow the mechanism", "set log.kafka.sasl.mechanism to one that it allows"
-	case errors.Is(err, kerr.IllegalSaslState):
-		return "the cluster lets nobody log in there", "remove log.kafka.sasl, or name the listener that asks for a log-in"
-	case errors.As(err, &hungUp):
-		return "the cluster hangs up: it may want TLS or a log-in, or may not speak TLS", "set log.kafka.tls and log.kafka.sasl as that listener wants them"
-	case strings.Contains(text, "certificate"):
-		return "the certificate of the cluster is not accepted: " + text, "name its authority in log.kafka.tls.ca, and its name in log.kafka.tls.server_name"
-	case strings.Contains(text, "first record does not look like a TLS handshake"):
-		return "the cluster does not speak TLS there", "remove log.kafka.tls, or name the listener that does"
+	if problem, remedy, ok := daemon.ExplainKafka(err); ok {
+		return problem, remedy
 	}
-	return "no broker answers: " + text, "correct log.kafka.brokers, or start the cluster"
+	return "no broker answers: " + err.Error(), "correct log.kafka.brokers, or start the cluster"
 }
 
 type kafkaCheck struct {

@@ -73,6 +73,9 @@ func (d *Daemon) buildPlanes() {
 	opts := tasks.Options{
 		Client: d.clientOptions(), Node: d.cfg.Node.ID, Replication: d.replication(), Logger: d.logger.With("part", "tasks"),
 	}
+	if d.external() {
+		opts.Explain = explained
+	}
 	for _, r := range d.runners {
 		opts.Tasks = append(opts.Tasks, d.taskOf(r))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,7 +31,12 @@ type Options struct {
 	Tasks       []Task
 	Replication int16 // of the topic; 0 or less: the log's default
 	Logger      *slog.Logger
+	// Explain adds to an error of the log's client what to do; nil: nothing is known of it.
+	Explain func(error) error
 }
+
+// sayAgain is how often what goes on is said again.
+const sayAgain = 10 * time.Minute
 
 // instance names the node to the group.
 func (o Options) instance() string { return fmt.Sprintf("rowtrail-%d", o.Node) }
@@ -57,6 +63,9 @@ type Node struct {
 func New(opts Options) *Node {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Explain == nil {
+		opts.Explain = func(err error) error { return err }
 	}
 	return &Node{opts: opts, logger: opts.Logger, problem: errors.New("joining group " + Group)}
 }
@@ -95,6 +104,7 @@ func (g *Node) Run(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
+		err = g.opts.Explain(err)
 		g.trouble(err)
 		if errors.Is(err, errFenced) {
 			g.logger.Error("connectors and sinks are stopped", "error", err)
@@ -125,6 +135,8 @@ func (g *Node) trouble(err error) {
 // awaitTopic makes sure that the topic exists and reads its number of partitions, however long that takes.
 func (g *Node) awaitTopic(ctx context.Context) (slots int32, ok bool) {
 	wait := minBackoff
+	var said time.Time
+	var last string
 	for {
 		slots, err := g.ensureTopic(ctx)
 		if err == nil {
@@ -133,13 +145,27 @@ func (g *Node) awaitTopic(ctx context.Context) (slots int32, ok bool) {
 		if ctx.Err() != nil {
 			return 0, false
 		}
+		err = g.opts.Explain(err)
 		g.trouble(err)
-		g.logger.Warn("connectors and sinks wait for the log", "error", err, "after", wait)
+		level := slog.LevelDebug
+		if kind := kindOf(err); kind != last || time.Since(said) >= sayAgain {
+			level, last, said = slog.LevelWarn, kind, time.Now()
+		}
+		g.logger.Log(ctx, level, "connectors and sinks wait for the log", "error", err, "after", wait)
 		if !pause(ctx, wait) {
 			return 0, false
 		}
 		wait = min(2*wait, maxBackoff)
 	}
+}
+
+// kindOf is the part of an error that is the same at every attempt: no ports of this side.
+func kindOf(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Op + ": " + op.Err.Error()
+	}
+	return err.Error()
 }
 
 func (g *Node) ensureTopic(ctx context.Context) (int32, error) {
