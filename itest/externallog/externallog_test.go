@@ -10,6 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/rowtrail/rowtrail/itest/certs"
 	"github.com/rowtrail/rowtrail/itest/process"
 )
 
@@ -29,8 +34,25 @@ func binary(t *testing.T) string {
 	return path
 }
 
+const (
+	user     = "rowtrail"
+	password = "log-of-the-shop"
+)
+
+// ways are how nodes reach a log: the listeners of one cluster.
+type ways struct {
+	plaintext, saslSSL, saslPlaintext Log
+	ca                                string // of the certificate
+}
+
+func loginYAML(mechanism, password string) string {
+	return fmt.Sprintf("    sasl: {mechanism: %s, name: %s, password: %q}\n", mechanism, user, password)
+}
+
+func tlsYAML(ca string) string { return fmt.Sprintf("    tls: {ca: %q}\n", ca) }
+
 // apache starts Apache Kafka.
-func apache(t *testing.T) []string {
+func apache(t *testing.T) *ways {
 	t.Helper()
 	cache, err := filepath.Abs(filepath.Join(root, ".cache", "externallog"))
 	if err != nil {
@@ -40,7 +62,10 @@ func apache(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := StartKafka(t.Context(), jars, t.TempDir())
+	authority := certs.New(t)
+	security := Security{User: user, Password: password}
+	security.Cert, security.Key = authority.Issue(t, "kafka")
+	k, err := StartKafka(t.Context(), jars, t.TempDir(), security)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,13 +74,30 @@ func apache(t *testing.T) []string {
 			t.Error(err)
 		}
 	})
-	return []string{k.Address}
+	return &ways{
+		plaintext: Log{Brokers: []string{k.Address}},
+		saslSSL: Log{
+			Brokers: []string{k.SASLSSL}, YAML: tlsYAML(authority.CA) + loginYAML("SCRAM-SHA-512", password),
+			Client: []kgo.Opt{kgo.DialTLSConfig(authority.Client(t, "")), kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism())},
+		},
+		saslPlaintext: Log{
+			Brokers: []string{k.SASLPlaintext}, YAML: loginYAML("PLAIN", password),
+			Client: []kgo.Opt{kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism())},
+		},
+		ca: authority.CA,
+	}
 }
 
-// second starts another Rowtrail that holds the log.
-func second(t *testing.T, binary string) []string {
+// second starts another Rowtrail that holds the log, over TLS and with a log-in.
+func second(t *testing.T, binary string) *ways {
 	t.Helper()
-	node, err := process.New(binary, t.TempDir(), process.Config{Node: map[string]string{"min_free_bytes": "1MiB"}})
+	authority := certs.New(t)
+	cert, key := authority.Issue(t, "log")
+	node, err := process.New(binary, t.TempDir(), process.Config{
+		Node: map[string]string{"min_free_bytes": "1MiB"},
+		ListenMore: fmt.Sprintf("  tls: {cert: %q, key: %q}\n  sasl: {mechanisms: [SCRAM-SHA-256, SCRAM-SHA-512], users: [{name: %s, password: %q}]}\n",
+			cert, key, user, password),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,14 +112,17 @@ func second(t *testing.T, binary string) []string {
 	if err := node.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return []string{node.Kafka}
+	return &ways{ca: authority.CA, saslSSL: Log{
+		Brokers: []string{node.Kafka}, YAML: tlsYAML(authority.CA) + loginYAML("SCRAM-SHA-256", password),
+		Client: []kgo.Opt{kgo.DialTLSConfig(authority.Client(t, "")), kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism())},
+	}}
 }
 
-func open(t *testing.T, binary string, nodes int, brokers []string) *Shop {
+func open(t *testing.T, binary string, nodes int, log Log) *Shop {
 	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	s, err := Open(t.Context(), Options{Binary: binary, Dir: t.TempDir(), Brokers: brokers, Nodes: nodes, Seed: seed, Logf: logf})
+	s, err := Open(t.Context(), Options{Binary: binary, Dir: t.TempDir(), Log: log, Nodes: nodes, Seed: seed, Logf: logf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,14 +175,78 @@ func kills(t *testing.T, s *Shop) {
 
 func TestApacheKafkaKilled(t *testing.T) {
 	bin := binary(t)
-	s := open(t, bin, 1, apache(t))
+	kafka := apache(t)
+	s := open(t, bin, 1, kafka.saslSSL)
 	kills(t, s)
 	commands(t, s)
+	refusals(t, bin, kafka)
 }
 
 func TestSecondRowtrailKilled(t *testing.T) {
 	bin := binary(t)
-	kills(t, open(t, bin, 1, second(t, bin)))
+	log := second(t, bin)
+	kills(t, open(t, bin, 1, log.saslSSL))
+	refusals(t, bin, log)
+}
+
+// refusals: a node that is not let in says once which setting to correct, and so does check.
+func refusals(t *testing.T, binary string, log *ways) {
+	t.Helper()
+	foreign := certs.New(t)
+	for _, c := range []struct {
+		name, yaml, want string
+		at               Log
+	}{
+		{"wrong password", tlsYAML(log.ca) + loginYAML("SCRAM-SHA-512", "guessed"), "correct log.kafka.sasl.name and password", log.saslSSL},
+		{"wrong password by PLAIN", loginYAML("PLAIN", "guessed"), "correct log.kafka.sasl.name and password", log.saslPlaintext},
+		{"mechanism", tlsYAML(log.ca) + loginYAML("PLAIN", password), "set log.kafka.sasl.mechanism to one that it allows", log.saslSSL},
+		{"unknown authority", tlsYAML(foreign.CA) + loginYAML("SCRAM-SHA-512", password), "name its authority in log.kafka.tls.ca", log.saslSSL},
+		{"no log-in", tlsYAML(log.ca), "set log.kafka.tls and log.kafka.sasl as that listener wants them", log.saslSSL},
+		{"TLS where there is none", tlsYAML(log.ca) + loginYAML("PLAIN", password), "log.kafka.tls", log.saslPlaintext},
+	} {
+		if len(c.at.Brokers) == 0 {
+			continue // this log has no such listener
+		}
+		t.Run(c.name, func(t *testing.T) {
+			node, err := process.New(binary, t.TempDir(), process.Config{
+				Node: map[string]string{"id": "7"}, Brokers: c.at.Brokers, KafkaMore: c.yaml,
+				Sinks: []process.Sink{{Name: "far", Topics: []string{"x*"}, Config: map[string]string{"dsn": "postgres://nobody@127.0.0.1:1/x?sslmode=disable"}}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := node.CLI(t.Context(), "check", "--connect")
+			if err == nil || !strings.Contains(out, c.want) || strings.Contains(out, "guessed") || strings.Contains(out, password) {
+				t.Errorf("check: %v\n%s", err, out)
+			}
+			if err := node.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := node.Stop(); err != nil {
+					t.Error(err)
+				}
+			}()
+			text := func() string {
+				b, _ := os.ReadFile(node.LogFile())
+				return string(b)
+			}
+			for deadline := time.Now().Add(30 * time.Second); !strings.Contains(text(), c.want); {
+				if time.Now().After(deadline) {
+					t.Fatalf("%q is not said:\n%s", c.want, text())
+				}
+				if err := wait(t.Context(), pollEvery); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := wait(t.Context(), time.Second); err != nil { // in which it tries again
+				t.Fatal(err)
+			}
+			if all := text(); strings.Count(all, c.want) != 1 || strings.Contains(all, "guessed") || strings.Contains(all, password) {
+				t.Errorf("it is to be said once:\n%s", all)
+			}
+		})
+	}
 }
 
 // commands asks the log through the node's file, as an operator does.
@@ -178,7 +287,7 @@ func commands(t *testing.T, s *Shop) {
 // TestNodeDies: of three nodes the one that runs the connector is killed, and the one that runs the sink.
 func TestNodeDies(t *testing.T) {
 	bin := binary(t)
-	s := open(t, bin, 3, apache(t))
+	s := open(t, bin, 3, apache(t).saslPlaintext)
 	finish := s.background(t, 1500, 60)
 	for _, role := range []string{"connectors", "sinks"} {
 		owner, _, err := s.Runner(t.Context(), role, "streaming", time.Minute)
@@ -210,7 +319,7 @@ func TestNodeDies(t *testing.T) {
 // TestZombie: nodes are paused for longer than their session and go on when others have their tasks.
 func TestZombie(t *testing.T) {
 	bin := binary(t)
-	s := open(t, bin, 2, apache(t))
+	s := open(t, bin, 2, apache(t).plaintext)
 	finish := s.background(t, 3000, 60)
 	for _, role := range []string{"connectors", "sinks"} {
 		owner, _, err := s.Runner(t.Context(), role, "streaming", time.Minute)

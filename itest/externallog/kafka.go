@@ -55,37 +55,52 @@ func Jars(ctx context.Context, root, cache string) (classPath string, err error)
 	return lib, os.WriteFile(stamp, text, 0o644)
 }
 
+// Security is the TLS of a listener, and who logs in to those that want it.
+type Security struct {
+	Cert, Key      string // PEM files
+	User, Password string
+}
+
 // Kafka is a node of Apache Kafka that is broker and controller in one (KRaft).
 type Kafka struct {
-	Address string
+	Address       string // in the clear, without a log-in
+	SASLSSL       string // over TLS, with a log-in by SCRAM
+	SASLPlaintext string // in the clear, with a log-in by PLAIN
 
 	classPath, dir string
 	cmd            *exec.Cmd
 	done           chan error
 }
 
-// StartKafka formats a directory, starts a node on it and waits until it answers.
-func StartKafka(ctx context.Context, classPath, dir string) (*Kafka, error) {
-	addresses, err := freeAddresses(2)
+// StartKafka formats a directory, starts a node on it and waits until it answers. Without a user it has no listener that wants a log-in.
+func StartKafka(ctx context.Context, classPath, dir string, security Security) (*Kafka, error) {
+	addresses, err := freeAddresses(4)
 	if err != nil {
 		return nil, err
 	}
 	k := &Kafka{Address: addresses[0], classPath: classPath, dir: dir}
-	settings := []string{
+	listeners, secured, users := "PLAINTEXT://"+k.Address, []string(nil), []string(nil)
+	if security.User != "" {
+		k.SASLSSL, k.SASLPlaintext = addresses[2], addresses[3]
+		listeners += ",SASL_SSL://" + k.SASLSSL + ",SASL_PLAINTEXT://" + k.SASLPlaintext
+		if secured, users, err = k.secure(security); err != nil {
+			return nil, err
+		}
+	}
+	settings := append([]string{
 		"process.roles=broker,controller", "node.id=1", "controller.listener.names=CONTROLLER",
 		"controller.quorum.voters=1@" + addresses[1],
-		"listeners=PLAINTEXT://" + addresses[0] + ",CONTROLLER://" + addresses[1],
-		"advertised.listeners=PLAINTEXT://" + addresses[0],
-		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"listeners=" + listeners + ",CONTROLLER://" + addresses[1], "advertised.listeners=" + listeners,
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
 		"log.dirs=" + filepath.Join(dir, "kafka"),
 		// One node, on few cores beside others. All else is as Kafka ships it, group.initial.rebalance.delay.ms too.
 		"offsets.topic.replication.factor=1", "offsets.topic.num.partitions=5",
 		"transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1", "transaction.state.log.num.partitions=5",
-	}
+	}, secured...)
 	if err := os.WriteFile(k.config(), []byte(strings.Join(settings, "\n")+"\n"), 0o600); err != nil {
 		return nil, err
 	}
-	format := k.java(ctx, "kafka.tools.StorageTool", "format", "-t", "cm93dHJhaWwtaXRlc3QtMQ", "-c", k.config())
+	format := k.java(ctx, "kafka.tools.StorageTool", append([]string{"format", "-t", "cm93dHJhaWwtaXRlc3QtMQ", "-c", k.config()}, users...)...)
 	if out, err := format.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("format Apache Kafka's directory: %w: %s", err, out)
 	}
@@ -93,6 +108,38 @@ func StartKafka(ctx context.Context, classPath, dir string) (*Kafka, error) {
 		return nil, err
 	}
 	return k, k.await(ctx)
+}
+
+// secure are the settings of the listeners that want a log-in, and the arguments of a format that knows the user.
+func (k *Kafka) secure(s Security) (settings, users []string, err error) {
+	store := filepath.Join(k.dir, "server.pem")
+	if err := concatenate(store, s.Key, s.Cert); err != nil {
+		return nil, nil, err
+	}
+	const ssl, plaintext, module = "listener.name.sasl_ssl.", "listener.name.sasl_plaintext.", "org.apache.kafka.common.security."
+	settings = []string{
+		"ssl.keystore.type=PEM", "ssl.keystore.location=" + store,
+		ssl + "sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512", plaintext + "sasl.enabled.mechanisms=PLAIN",
+		fmt.Sprintf("%splain.sasl.jaas.config=%splain.PlainLoginModule required user_%s=%q;", plaintext, module, s.User, s.Password),
+	}
+	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
+		settings = append(settings, fmt.Sprintf("%s%s.sasl.jaas.config=%sscram.ScramLoginModule required;", ssl, strings.ToLower(mechanism), module))
+		users = append(users, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, s.User, s.Password))
+	}
+	return settings, users, nil
+}
+
+// concatenate writes files behind each other into one.
+func concatenate(to string, files ...string) error {
+	var all []byte
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		all = append(all, b...)
+	}
+	return os.WriteFile(to, all, 0o600)
 }
 
 func (k *Kafka) config() string { return filepath.Join(k.dir, "server.properties") }

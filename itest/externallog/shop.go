@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rowtrail/rowtrail/itest/audit"
 	"github.com/rowtrail/rowtrail/itest/process"
@@ -26,14 +27,21 @@ const (
 	pollEvery    = 100 * time.Millisecond
 )
 
+// Log is where the log is, and how nodes and this program get in.
+type Log struct {
+	Brokers []string
+	YAML    string // further keys of log.kafka
+	Client  []kgo.Opt
+}
+
 // Options of a Shop.
 type Options struct {
-	Binary  string
-	Dir     string
-	Brokers []string // of the log
-	Nodes   int
-	Seed    uint64
-	Logf    func(format string, args ...any)
+	Binary string
+	Dir    string
+	Log    Log
+	Nodes  int
+	Seed   uint64
+	Logf   func(format string, args ...any)
 }
 
 // Shop is two databases, and nodes that run the connector and the sink between them over a log elsewhere.
@@ -84,7 +92,7 @@ func (s *Shop) open(ctx context.Context) (err error) {
 			return err
 		}
 		node, err := process.New(s.Binary, dir, process.Config{
-			Node: map[string]string{"id": strconv.Itoa(id + 1)}, Brokers: s.Brokers,
+			Node: map[string]string{"id": strconv.Itoa(id + 1)}, Brokers: s.Log.Brokers, KafkaMore: s.Log.YAML,
 			Connectors: []process.Connector{{Name: connector, Config: map[string]string{
 				"database.dsn": s.sourceDSN, "topic.prefix": prefix, "table.include.list": `public\..*`,
 				"topic.creation.default.partitions": "3", "topic.creation.default.retention.ms": "-1",
@@ -239,7 +247,7 @@ func (s *Shop) Judge(ctx context.Context) (*audit.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := s.Nodes[0].Client()
+	client, err := s.Nodes[0].Client(s.Log.Client...)
 	if err != nil {
 		return nil, err
 	}

@@ -65,6 +65,7 @@ type Config struct {
 	Listen     map[string]string
 	Log        map[string]string
 	Brokers    []string // of another cluster that holds the log instead of this node
+	KafkaMore  string   // YAML of further keys of log.kafka
 	Connectors []Connector
 	Sinks      []Sink
 }
@@ -120,7 +121,7 @@ func (r *Rowtrail) yaml(cfg Config) string {
 	}
 	if len(cfg.Brokers) > 0 {
 		brokers, _ := json.Marshal(cfg.Brokers)
-		fmt.Fprintf(&b, "  kafka: {brokers: %s}\n", brokers)
+		fmt.Fprintf(&b, "  kafka:\n    brokers: %s\n%s", brokers, cfg.KafkaMore)
 	}
 	if len(cfg.Connectors) > 0 {
 		b.WriteString("connectors:\n")
