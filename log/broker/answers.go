@@ -1,11 +1,14 @@
 package broker
 
 import (
+	"context"
 	"runtime"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/log/broker/room"
+	"github.com/rowtrail/rowtrail/log/broker/turns"
 )
 
 const (
@@ -15,35 +18,41 @@ const (
 	internalAnswerBytes = 64 << 20
 	// smallAnswer is an answer that a connection may always hold, and the largest buffer that is kept for such ones.
 	smallAnswer = 16 << 10 // bytes
-	// minBuilders is how many answers of any size are put together at once at least; more where there are more processors.
-	minBuilders = 2
+	// coordinatorBuilders is how many answers of any size of coordinators are put together at once at least; more where there are more
+	// processors. Of the catalogue there are half as many: processors are left for who writes and reads.
+	coordinatorBuilders = 2
 	// bufferSlack: a buffer that is used again is at most so many times larger than what is written needs.
 	bufferSlack = 4
 )
 
 // builders admits those who put together answers of any size: until one is encoded, nobody knows its size. What asks
-// the catalogue never waits for anything while it is built; what asks a coordinator may, and must not hold that up.
-type builders struct{ catalogue, coordinators chan struct{} }
+// the catalogue never waits for anything while it is built; what asks a coordinator may, and must not hold that up. Hosts
+// take turns: the connections of one that asks for much do not make others wait.
+type builders struct{ catalogue, coordinators *turns.Gate }
 
 func newBuilders() builders {
-	n := max(minBuilders, runtime.GOMAXPROCS(0))
-	return builders{catalogue: make(chan struct{}, n), coordinators: make(chan struct{}, n)}
+	return builders{
+		catalogue:    turns.New(time.Now, catalogueBuilders()),
+		coordinators: turns.New(time.Now, max(coordinatorBuilders, runtime.GOMAXPROCS(0))),
+	}
 }
 
-// of says who admits a request; nil: it changes something, or its answer is bounded by the request itself.
-func (b *builders) of(req kmsg.Request) chan struct{} {
+func catalogueBuilders() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+
+// builder says who admits a request; nil: it changes something, or its answer is bounded by the request itself.
+func (s *shares) builder(req kmsg.Request) *turns.Party {
 	switch req := req.(type) {
 	case *kmsg.CreateTopicsRequest:
 		if req.ValidateOnly {
-			return b.catalogue
+			return s.catalogue
 		}
 	case *kmsg.MetadataRequest, *kmsg.DescribeConfigsRequest, *kmsg.DescribeLogDirsRequest, *kmsg.DescribeTopicPartitionsRequest,
 		*kmsg.DescribeProducersRequest, *kmsg.DescribeClientQuotasRequest, *kmsg.DescribeUserSCRAMCredentialsRequest,
 		*kmsg.ListPartitionReassignmentsRequest:
-		return b.catalogue
+		return s.catalogue
 	case *kmsg.OffsetFetchRequest, *kmsg.DescribeGroupsRequest, *kmsg.ListGroupsRequest, *kmsg.ConsumerGroupDescribeRequest,
 		*kmsg.DescribeTransactionsRequest, *kmsg.ListTransactionsRequest:
-		return b.coordinators
+		return s.coordinators
 	}
 	return nil
 }
@@ -56,20 +65,27 @@ func (c *conn) respond(f frame, r *request) error {
 		n := f.api.before(c.b, c.ctx, r)
 		c.mute(r, throttledMutation, c.charge(r, throttledMutation, float64(n)))
 	}
-	gate := c.limits.building.of(r.req)
-	if gate == nil {
+	gate := c.shares.builder(r.req)
+	if gate == nil || c.b.surelySmall(r.req) {
 		resp, err := c.throttled(f, r)
 		if err != nil || resp == nil {
 			return err
 		}
 		return c.answerOnce(f.header, r, resp)
 	}
+	answer := c.shares.answering.Large()
+	defer answer.Release()
+	if least := c.b.leastAnswer(r.req); least > smallAnswer {
+		if err := c.growIdle(answer, least); err != nil {
+			return err
+		}
+	}
 	buf, err := c.build(gate, f, r)
 	if err != nil {
 		return err
 	}
-	answer, n := c.shares.answering.Large(), answerSize(f.header, buf)
-	defer answer.Release()
+	n := answerSize(f.header, buf)
+	answer.Shrink(n)
 	if !answer.TryGrow(n) {
 		if err := c.growIdle(answer, n); err != nil {
 			return err
@@ -116,20 +132,23 @@ func (c *conn) sendCounted(r *request, buf *[]byte) error {
 }
 
 // build handles and encodes a request while it is admitted.
-func (c *conn) build(gate chan struct{}, f frame, r *request) (*[]byte, error) {
-	resume := c.work.pause()
-	select {
-	case gate <- struct{}{}:
-	case <-c.ctx.Done():
-		return nil, c.ctx.Err()
+func (c *conn) build(gate *turns.Party, f frame, r *request) (*[]byte, error) {
+	leave, err := enter(c.ctx, gate)
+	if err != nil {
+		return nil, err
 	}
-	defer func() { <-gate }()
-	resume()
+	defer leave()
 	resp, err := c.throttled(f, r)
 	if err != nil {
 		return nil, err
 	}
 	return c.encode(f.header, resp), nil
+}
+
+// enter waits for a turn, which is no work of the request that ctx is of.
+func enter(ctx context.Context, gate *turns.Party) (leave func(), err error) {
+	defer pause(ctx)()
+	return gate.Enter(ctx)
 }
 
 // answerSize is what an answer takes of the answers' bytes.

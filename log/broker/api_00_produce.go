@@ -162,7 +162,7 @@ func (b *Broker) append(ctx context.Context, p *production, r *request, t *clust
 		p.refuse(sp, err)
 		return
 	}
-	batch, h, err := b.check(batch, req.Version, settings, now, r.internal, sp)
+	batch, h, err := b.check(ctx, r, batch, settings, now, sp)
 	var pass *admit.Pass
 	if err == nil && h.Transactional() {
 		pass, err = b.enterProduce(ctx, req, h, joined, led{journal.TopicPartition{Topic: t.Name, Partition: sp.Partition}, replica, epoch})

@@ -64,7 +64,7 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 		return resp, nil
 	}
 	f := &fetch{
-		b: b, held: r.fetching.Large(),
+		b: b, held: r.shares.fetching.Large(),
 		iso: isolation(req.IsolationLevel), left: int(b.opts.MaxFetchBytes),
 	}
 	if r.maxRecordBytes > 0 {

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -11,13 +12,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/cluster/topicconfig"
+	"github.com/rowtrail/rowtrail/log/broker/turns"
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
 const (
 	// maxUnpackedBytes bounds the records of one batch when they are decompressed to look at them.
 	maxUnpackedBytes = 64 << 20 // bytes
-	// maxUnpacking is how many batches are decompressed at once; others wait.
+	// maxUnpacking is how many batches are decompressed at once, and recompressed; others wait.
 	maxUnpacking = 2
 	// plainReaders is how many uncompressed batches are looked at at once.
 	plainReaders = 16
@@ -33,24 +35,39 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// openers lend out what batches are looked at with, a few at a time. Hosts take turns.
+type openers struct {
+	unpacking, looking, recompressing *turns.Gate
+	packed, plain                     *record.Pool
+	rewriters                         *record.Rewriters
+}
+
+func newOpeners() *openers {
+	return &openers{
+		unpacking: turns.New(time.Now, maxUnpacking), packed: record.NewPool(maxUnpacking, maxUnpackedBytes),
+		looking: turns.New(time.Now, plainReaders), plain: record.NewPool(plainReaders, maxUnpackedBytes),
+		recompressing: turns.New(time.Now, maxUnpacking), rewriters: record.NewRewriters(maxUnpacking, maxUnpackedBytes),
+	}
+}
+
 // check checks the batch that a producer sends to a partition of a topic with settings s, and returns what is stored of it: with
 // its largest timestamp corrected, in the topic's codec. Its records are decompressed once at most.
-func (b *Broker) check(raw []byte, version int16, s *topicconfig.Settings, now time.Time, internal bool,
+func (b *Broker) check(ctx context.Context, r *request, raw []byte, s *topicconfig.Settings, now time.Time,
 	sp *kmsg.ProduceResponseTopicPartition,
 ) ([]byte, record.Header, error) {
-	h, err := checkBatch(raw, version, s.Log.MaxMessageBytes)
+	h, err := checkBatch(raw, r.version, s.Log.MaxMessageBytes)
 	if err != nil {
 		return nil, h, err
 	}
 	if h.LogAppendTime() && !s.Log.LogAppendTime {
 		return nil, h, refuse(kerr.InvalidTimestamp, "record batch claims the broker's time in a topic whose message.timestamp.type is CreateTime")
 	}
-	c := recordCheck{rules: rulesFor(s, now, internal), newest: noTimestamp, sp: sp}
+	c := recordCheck{rules: rulesFor(s, now, r.internal), newest: noTimestamp, sp: sp}
 	switch {
 	case s.Recodes(h.Codec()):
-		raw, err = b.recompress(raw, s, &c)
-	case c.rules.needRecords(h, internal):
-		err = b.checkRecords(raw, h, &c)
+		raw, err = b.recompress(ctx, r.shares.recompressing, raw, s, &c)
+	case c.rules.needRecords(h, r.internal):
+		err = b.checkRecords(ctx, r.shares, raw, h, &c)
 	}
 	if err == nil && c.seen > 0 && c.newest != h.MaxTimestamp {
 		record.SetMaxTimestamp(raw, c.newest)
@@ -117,14 +134,19 @@ func (r recordRules) needRecords(h record.Header, internal bool) bool {
 }
 
 // checkRecords refuses a batch whose records are not what its header says, or break the topic's rules.
-func (b *Broker) checkRecords(raw []byte, h record.Header, c *recordCheck) error {
-	from := b.readers
+func (b *Broker) checkRecords(ctx context.Context, s *shares, raw []byte, h record.Header, c *recordCheck) error {
+	gate, from := s.unpacking, b.opening.packed
 	if h.Codec() == record.None {
-		from = b.plainReaders // looking at what is there waits for nobody's decompression
+		gate, from = s.looking, b.opening.plain // waits for nobody's decompression
 	}
+	leave, err := enter(context.WithoutCancel(ctx), gate) // what has arrived is appended, also while the broker stops
+	if err != nil {
+		return err
+	}
+	defer leave()
 	reader := from.Get()
 	defer from.Put(reader)
-	err := reader.Reset(raw)
+	err = reader.Reset(raw)
 	for err == nil && reader.Next() {
 		c.see(reader.Record())
 	}

@@ -167,6 +167,12 @@ func TestMaxMessageBytesHoldsInTheTopicsCodec(t *testing.T) {
 	}
 }
 
+// produced is a Produce request of a network client.
+func produced(b *Broker) *request {
+	s := b.external.shares(nil)
+	return &request{version: 13, shares: &s}
+}
+
 // Checking a batch allocates nothing for its records.
 func TestCheckingAllocatesNothingPerRecord(t *testing.T) {
 	s := serve(t)
@@ -181,8 +187,9 @@ func TestCheckingAllocatesNothingPerRecord(t *testing.T) {
 	}
 	batch := batchOf(values...)
 	var sp kmsg.ProduceResponseTopicPartition
+	r := produced(s.Broker)
 	allocs := testing.AllocsPerRun(20, func() {
-		if _, _, err := s.check(batch, 13, &topic.Settings, time.Now(), false, &sp); err != nil {
+		if _, _, err := s.check(t.Context(), r, batch, &topic.Settings, time.Now(), &sp); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -202,7 +209,7 @@ func TestReencodedBatchIsUnpackedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range maxUnpacking { // whoever asks for a reader now waits in vain
-		defer s.readers.Put(s.readers.Get())
+		defer s.opening.packed.Put(s.opening.packed.Get())
 	}
 	now := time.Now()
 	ms := now.UnixMilli()
@@ -222,7 +229,7 @@ func TestReencodedBatchIsUnpackedOnce(t *testing.T) {
 		done := make(chan result, 1)
 		go func() {
 			var r result
-			r.batch, _, r.err = s.check(lz4(batch), 13, &topic.Settings, now, false, &r.sp)
+			r.batch, _, r.err = s.check(t.Context(), produced(s.Broker), lz4(batch), &topic.Settings, now, &r.sp)
 			done <- r
 		}()
 		select {
@@ -252,7 +259,7 @@ func TestReencodedBatchIsUnpackedOnce(t *testing.T) {
 	} {
 		var r result
 		if c.at == nil { // what is wrong with it does not survive packing
-			r.batch, _, r.err = s.check(c.batch, 13, &topic.Settings, now, false, &r.sp)
+			r.batch, _, r.err = s.check(t.Context(), produced(s.Broker), c.batch, &topic.Settings, now, &r.sp)
 		} else {
 			r = check(c.batch)
 		}

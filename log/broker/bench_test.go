@@ -89,7 +89,9 @@ func BenchmarkCommitLatency(b *testing.B) {
 
 // BenchmarkCheckBatch is what a Produce costs before its append: 16 KiB in records of two sizes, from the network.
 func BenchmarkCheckBatch(b *testing.B) {
-	br := &Broker{readers: record.NewPool(1, maxUnpackedBytes), plainReaders: record.NewPool(1, maxUnpackedBytes)}
+	br := &Broker{opening: newOpeners()}
+	br.external = newListenerLimits(1, 1, 1, 1, br.opening)
+	r := produced(br)
 	settings := topicconfig.Resolve()
 	var rewriter = record.NewRewriter(maxUnpackedBytes)
 	for _, size := range []int{1024, 100} {
@@ -113,7 +115,7 @@ func BenchmarkCheckBatch(b *testing.B) {
 				b.SetBytes(int64(len(plain)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, _, err := br.check(batch, 13, &settings, time.Now(), false, &sp); err != nil {
+					if _, _, err := br.check(b.Context(), r, batch, &settings, time.Now(), &sp); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -17,7 +17,6 @@ import (
 	"github.com/rowtrail/rowtrail/log/broker/quiet"
 	"github.com/rowtrail/rowtrail/log/broker/quota"
 	"github.com/rowtrail/rowtrail/log/broker/sasl"
-	"github.com/rowtrail/rowtrail/log/record"
 )
 
 // Options configure a Broker. Zero values take the defaults named here.
@@ -103,10 +102,8 @@ type Broker struct {
 	quotas             *quota.Buckets
 	pacer              *pace.Pacer // of reads of history
 	tallies            tallies
-	small, buffers     sync.Pool    // *[]byte, for answers and for larger ones
-	readers            *record.Pool // for compressed records
-	plainReaders       *record.Pool
-	rewriters          *record.Rewriters
+	small, buffers     sync.Pool // *[]byte, for answers and for larger ones
+	opening            *openers
 
 	requests, bytesIn, bytesOut atomic.Int64
 
@@ -129,19 +126,18 @@ func New(opts Options) (*Broker, error) {
 		return nil, errors.New("start broker: Options.Node is nil")
 	}
 	opts = opts.withDefaults()
+	opening := newOpeners()
 	b := &Broker{
 		opts: opts, node: opts.Node,
 		external: newListenerLimits(opts.MaxConnections, max(opts.InFlightBytes, hostShare*int64(opts.MaxRequestBytes)),
-			max(opts.FetchBytes, hostShare*minFetchReserve), opts.AnswerBytes),
+			max(opts.FetchBytes, hostShare*minFetchReserve), opts.AnswerBytes, opening),
 		internal: newListenerLimits(maxInternalConnections, max(internalInFlightBytes, hostShare*int64(opts.MaxRequestBytes)), internalFetchBytes,
-			internalAnswerBytes),
-		quotas:       quota.New(),
-		pacer:        pace.New(time.Now, opts.CPU),
-		listeners:    map[net.Listener]struct{}{},
-		conns:        map[*conn]struct{}{},
-		readers:      record.NewPool(maxUnpacking, maxUnpackedBytes),
-		plainReaders: record.NewPool(plainReaders, maxUnpackedBytes),
-		rewriters:    record.NewRewriters(maxUnpacking, maxUnpackedBytes),
+			internalAnswerBytes, opening),
+		quotas:    quota.New(),
+		pacer:     pace.New(time.Now, opts.CPU),
+		listeners: map[net.Listener]struct{}{},
+		conns:     map[*conn]struct{}{},
+		opening:   opening,
 	}
 	b.logger, b.quiet = quieted(opts.Logger)
 	b.external.maxHost = int64(opts.MaxConnectionsPerIP)

@@ -213,7 +213,7 @@ func (c *conn) dispatch(f frame) error {
 	}
 	r := &request{
 		req: req, key: f.header.key, version: f.header.version, corr: f.header.corr,
-		clientID: clientID, host: c.host, internal: c.internal, fetching: c.shares.fetching,
+		clientID: clientID, host: c.host, internal: c.internal, shares: &c.shares,
 		principal: c.session.principal, session: &c.session, held: f.held,
 	}
 	if err := c.expired(r); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/log/broker/room"
+	"github.com/rowtrail/rowtrail/log/broker/turns"
 )
 
 const (
@@ -33,16 +34,17 @@ type listenerLimits struct {
 	// answering are bytes of answers being written; building admits those that put together large ones.
 	answering *room.Room
 	building  builders
+	opening   *openers
 
 	mu    sync.Mutex
 	hosts map[netip.Addr]*host // those with open connections, so at most maxConns
 }
 
-func newListenerLimits(conns int, bytes, fetch, answer int64) *listenerLimits {
+func newListenerLimits(conns int, bytes, fetch, answer int64, opening *openers) *listenerLimits {
 	return &listenerLimits{
 		maxConns: int64(conns),
 		bytes:    room.New(bytes, max(bytes/smallShare, minSmall*connReadBuffer*decodedFactor)),
-		fetching: room.New(fetch, 0), answering: room.New(answer, 0), building: newBuilders(),
+		fetching: room.New(fetch, 0), answering: room.New(answer, 0), building: newBuilders(), opening: opening,
 		hosts: map[netip.Addr]*host{},
 	}
 }
@@ -55,14 +57,23 @@ type host struct {
 	denied atomic.Int64 // Unix nanoseconds: when the last log-in that failed is answered
 }
 
-// shares are what a host, or where hosts are not told apart a connection, has of the bytes that all share.
-type shares struct{ bytes, fetching, answering *room.Party }
+// shares are what a host, or where hosts are not told apart a connection, has of the bytes that all share, and its turns in what few do at
+// a time.
+type shares struct {
+	bytes, fetching, answering        *room.Party
+	catalogue, coordinators           *turns.Party // of builders
+	unpacking, looking, recompressing *turns.Party // of openers
+}
 
 func (l *listenerLimits) shares(h *host) shares {
 	if h != nil {
 		return h.shares
 	}
-	return shares{bytes: l.bytes.Party(), fetching: l.fetching.Party(), answering: l.answering.Party()}
+	return shares{
+		bytes: l.bytes.Party(), fetching: l.fetching.Party(), answering: l.answering.Party(),
+		catalogue: l.building.catalogue.Party(), coordinators: l.building.coordinators.Party(),
+		unpacking: l.opening.unpacking.Party(), looking: l.opening.looking.Party(), recompressing: l.opening.recompressing.Party(),
+	}
 }
 
 // deniedAt is when a log-in that fails is answered. Until then its connection counts among the host's, so that who guesses

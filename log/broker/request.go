@@ -20,7 +20,7 @@ type request struct {
 	clientID string // "" when the client sent none
 	host     string // client's address without port, as group members report it
 	internal bool   // came through Dialer: the internal principal
-	fetching *room.Party
+	shares   *shares
 	held     *room.Hold // of bytes in flight, until the answer takes its place
 
 	principal string // the user that logged in
