@@ -297,7 +297,7 @@ func (r *round) foldKeys() error {
 	reader := record.NewReader(maxDecompressed)
 	add := func(b *storedBatch) error {
 		// The index is written through memory maps too, where a full disk is a SIGBUS.
-		if err := r.s.space.compactionErr(int64(len(b.data))); err != nil {
+		if err := r.s.compactionRoom(int64(len(b.data))); err != nil {
 			return err
 		}
 		if err := reader.Reset(b.data); err != nil {
@@ -525,7 +525,7 @@ func (r *round) commitWith(n int64, gather func(*commit) error) error {
 	start := time.Now()
 	defer func() { r.held += time.Since(start) }()
 	s := r.s
-	if err := s.space.compactionErr(n); err != nil && n > 0 {
+	if err := s.compactionRoom(n); err != nil && n > 0 {
 		return err // the room that is left is for what is proposed, and for what gives space back without taking any
 	}
 	s.slow(n)

@@ -66,16 +66,16 @@ func (s *Store) usable() error {
 	return s.failure()
 }
 
-// makeRoom refuses a commit that would take what Badger needs for itself. Called under commitMu.
+// makeRoom refuses a commit that would take what Badger needs for itself. It looks each time, which costs next to nothing beside a commit: who
+// else writes to the file system may have taken all that was free a moment ago. Called under commitMu.
 func (s *Store) makeRoom(size int64) error {
-	if s.space.grew(size) || !s.space.room(size) {
-		if err := s.checkSpace(); err != nil {
-			return err
-		}
+	if err := s.checkSpace(); err != nil {
+		return err
 	}
 	if !s.space.room(size) {
 		return fmt.Errorf("commit: %w: %d MiB are free", ErrDiskFull, s.space.free.Load()>>20)
 	}
+	s.space.grew(size)
 	switch err := s.prepare.prepare(size); {
 	case errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("commit: %w: %w", ErrDiskFull, err)
@@ -83,6 +83,14 @@ func (s *Store) makeRoom(size int64) error {
 		s.log.Warn("commits take longer from here on: the value log cannot be prepared", "error", err)
 	}
 	return nil
+}
+
+// compactionRoom is makeRoom for n bytes that compaction writes.
+func (s *Store) compactionRoom(n int64) error {
+	if err := s.checkSpace(); err != nil {
+		return err
+	}
+	return s.space.compactionErr(n)
 }
 
 func (s *Store) checkSpace() error {

@@ -120,4 +120,6 @@
 // Disk full: Badger writes through memory maps, where a full disk is a SIGBUS, but for pages that were prepared. New batches are refused at a watermark
 // (Options.MinFreeBytes) but in the logs whose records give space back (Config.BelowWatermark), which leaves room for what is proposed already, transaction markers, retention,
 // compaction of partitions (down to half of the watermark) and Badger's own compaction and garbage collection, which free space again; below an eighth of it Commit refuses too.
+// Both look at the file system before each write, as others may fill it. What they cannot look ahead for is what Badger writes by itself while somebody
+// else takes the last of it: then the process ends, with the goroutines' stacks, "unexpected fault address" and SIGBUS above them.
 package log

@@ -10,8 +10,6 @@ const (
 	// defaultMinFree covers, besides what is in flight, what Badger writes on its own before it can free anything: a
 	// value-log file rewritten by its garbage collection, tables being merged, memtables and their logs.
 	defaultMinFree = 512 << 20
-	// checkSpaceEvery is how much may be committed between two looks at the file system.
-	checkSpaceEvery = 4 << 20
 	// floorShare of MinFreeBytes is kept even from commits: Badger writes through memory maps, where a full disk is a
 	// SIGBUS and not an error.
 	floorShare = 8
@@ -58,8 +56,8 @@ func (w *watermark) check() (changed bool, err error) {
 	return w.writable.Swap(ok) != ok, nil
 }
 
-// grew notes written bytes and reports whether a check is due.
-func (w *watermark) grew(n int64) bool { return w.written.Add(n) >= checkSpaceEvery }
+// grew notes written bytes.
+func (w *watermark) grew(n int64) { w.written.Add(n) }
 
 // err is ErrDiskFull while there is too little room for new batches.
 func (w *watermark) err() error {

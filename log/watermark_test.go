@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,8 +35,36 @@ func TestWatermark(t *testing.T) {
 	if !w.room(700) || w.room(701) {
 		t.Fatal("the floor is an eighth of the watermark")
 	}
-	if w.grew(checkSpaceEvery-1) || !w.grew(1) {
-		t.Fatal("a check is due after checkSpaceEvery bytes")
+	if w.grew(700); w.room(1) {
+		t.Fatal("what was written since the look is not counted")
+	}
+}
+
+// TestWhoElseFillsTheDiskIsSeenAtOnce: what is written through a memory map where nothing is left ends the process, and whoever took the space took it
+// since the commit before.
+func TestWhoElseFillsTheDiskIsSeenAtOnce(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), Options{})
+	p := mustPartition(t, s, 1)
+	var free atomic.Int64
+	free.Store(1 << 30)
+	s.commitMu.Lock()
+	s.space.statfs = func(string) (int64, error) { return free.Load(), nil }
+	s.commitMu.Unlock()
+	appendAll(t, s, p, batchOf(300, 1))
+	free.Store(0)
+	meta := []Entry{{Index: p.LastIndex() + 1, Term: 1, Type: EntryMeta}}
+	if err := s.Commit([]Mutation{{Group: 1, Entries: meta}}); !errors.Is(err, ErrDiskFull) {
+		t.Errorf("a commit on a full disk: %v", err)
+	}
+	if err := s.compactionRoom(1); !errors.Is(err, ErrDiskFull) {
+		t.Errorf("compaction on a full disk: %v", err)
+	}
+	free.Store(1 << 30)
+	if err := s.Commit([]Mutation{{Group: 1, Entries: meta}}); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
