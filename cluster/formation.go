@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,11 +40,21 @@ type statusAnswer struct {
 	Disk      string     `json:"disk"`
 	Info      NodeInfo   `json:"info"`
 	Formation *Formation `json:"formation,omitempty"` // nil: it belongs to no cluster yet
+	Peers     []int32    `json:"peers,omitempty"`     // the nodes of its cluster.peers
 }
 
 func (n *Node) status() statusAnswer {
 	f := n.id.get()
-	return statusAnswer{Node: f.Node, Disk: f.Disk, Info: n.info(), Formation: f.Formation}
+	return statusAnswer{Node: f.Node, Disk: f.Disk, Info: n.info(), Formation: f.Formation, Peers: idsOf(n.opts.Peers)}
+}
+
+func idsOf(peers []Peer) []int32 {
+	var ids []int32
+	for _, p := range peers {
+		ids = append(ids, p.ID)
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // asker asks a peer by its address.
@@ -108,6 +119,9 @@ func (f *former) try(ctx context.Context) (done bool, waiting string, err error)
 			waiting = fmt.Sprintf("node %d: %v", a.peer.ID, a.err)
 		case a.Node != a.peer.ID:
 			return false, "", fmt.Errorf("node %d answers at %s, where cluster.peers names node %d; correct it: %w", a.Node, a.peer.Address, a.peer.ID, ErrIdentity)
+		case a.Formation == nil && len(a.Peers) > 0 && !slices.Equal(a.Peers, idsOf(f.peers)):
+			// Each list alone could found a cluster, and a node that is in both would be in one of them.
+			waiting = fmt.Sprintf("node %d: its cluster.peers are nodes %v, this node's are %v; write the same list on each", a.Node, a.Peers, idsOf(f.peers))
 		case a.Formation == nil:
 			founded.Disks[a.Node], founded.Nodes[a.Node] = a.Disk, a.Info
 		default:

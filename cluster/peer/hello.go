@@ -42,6 +42,7 @@ type Hello struct {
 	Version int  `json:"version"`
 	Kind    Kind `json:"kind"`
 	Identity
+	Time int64 `json:"time,omitempty"` // its wall clock, in milliseconds
 }
 
 // reply is the answer to a Hello.

@@ -50,11 +50,15 @@ const (
 	writeTimeout = 5 * time.Second
 	minBackoff   = 50 * time.Millisecond
 	maxBackoff   = time.Second
+	// maxClockSkew is how far wall clocks may be apart without a word.
+	maxClockSkew = 2 * helloTimeout
 	// maxAccepted bounds the connections that are open at a time, maxStrangers those that have not said hello: the oldest makes room, as nodes
 	// say it at once. So connections of others keep no node out.
 	maxAccepted  = 4096
 	maxStrangers = 256
 )
+
+var errClock = errors.New("a peer's wall clock and this node's are apart; keep both in step (NTP): timestamps, retention and queries by time go by them")
 
 // Network is a node's end of all connections to its peers.
 type Network struct {
@@ -199,7 +203,7 @@ func (s *stoppable) Close() error {
 }
 
 func (n *Network) hello(kind Kind) Hello {
-	return Hello{Version: n.opts.Version, Kind: kind, Identity: n.opts.Self()}
+	return Hello{Version: n.opts.Version, Kind: kind, Identity: n.opts.Self(), Time: time.Now().UnixMilli()}
 }
 
 func (n *Network) accept() {
@@ -294,12 +298,28 @@ func (n *Network) serve(accepted net.Conn) {
 		return
 	}
 	n.belongs(accepted, h.Identity)
+	n.compareClocks(h)
 	if h.Kind == Control || h.Kind == Append {
 		n.heard.set(h.Node, h.Address)
 		n.receive(c, h.Node)
 		return
 	}
 	n.opts.Serve[h.Kind](c, h.Identity)
+}
+
+// compareClocks says which peer's wall clock is off, or this node's. A hello may take helloTimeout to be read.
+func (n *Network) compareClocks(h Hello) {
+	if h.Time == 0 {
+		return
+	}
+	whose, ahead := fmt.Sprintf("clock of node %d", h.Node), time.Until(time.UnixMilli(h.Time))
+	if ahead.Abs() < maxClockSkew {
+		n.said.over(whose)
+		return
+	}
+	if n.said.worth(whose, errClock) {
+		n.opts.Logger.Warn(errClock.Error(), "node", h.Node, "ahead", ahead.Round(time.Second).String())
+	}
 }
 
 // turnedAway says why a caller was, once in a while.

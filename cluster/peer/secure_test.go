@@ -144,3 +144,28 @@ func TestTLSOfNodes(t *testing.T) {
 		t.Error(p.logged())
 	}
 }
+
+// TestClocksApart: one line says whose, and another one when it happens again.
+func TestClocksApart(t *testing.T) {
+	p := newPair(t)
+	n := p.nets[1]
+	hello := func(off time.Duration) {
+		n.compareClocks(Hello{Identity: Identity{Node: 2}, Time: time.Now().Add(off).UnixMilli()})
+	}
+	n.compareClocks(Hello{Identity: Identity{Node: 3}}) // of a release that does not tell
+	hello(-helloTimeout)
+	if p.logged() != "" {
+		t.Errorf("clocks that are in step:\n%s", p.logged())
+	}
+	for range 3 {
+		hello(time.Hour)
+	}
+	if got := p.logged(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "node=2 ahead=1h0m0s") {
+		t.Errorf("an hour ahead:\n%s", got)
+	}
+	hello(0)
+	hello(-time.Hour)
+	if got := p.logged(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "node=2 ahead=-1h0m0s") {
+		t.Errorf("an hour behind:\n%s", got)
+	}
+}

@@ -16,7 +16,7 @@
 // the end; then all nodes are killed, and what they have on their disks is judged.
 //
 // What cannot be done to one process: CLOCK_MONOTONIC does not jump (no machine's does), and the wall clock moves by a patched vDSO
-// on amd64 alone (clock.go). Between nodes there is netem only where the kernel has it; elsewhere what they send passes relays.
+// on amd64 alone (itest/clock). Between nodes there is netem only where the kernel has it; elsewhere what they send passes relays.
 //
 // Faults and load are drawn from the seed, which is printed. Threads and the machine still differ from run to run: a seed repeats the
 // faults and their order, and not every step. A failed run keeps its operations, and the nodes' logs and data.

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/rowtrail/rowtrail/itest/checker/load"
+	"github.com/rowtrail/rowtrail/itest/clock"
 	"github.com/rowtrail/rowtrail/itest/nodes"
 )
 
@@ -312,8 +313,8 @@ func cutNewest(dir, pattern string, bytes int64) (string, error) {
 const maxClock = 25 * time.Minute // message.timestamp.after.max.ms is an hour
 
 func (f *faults) moveClock(m *nodes.Member, e Event) (heal, error) {
-	c, err := takeClock(m.Proc.PID())
-	if errors.Is(err, errNoClock) {
+	c, err := clock.Take(m.Proc.PID())
+	if errors.Is(err, clock.ErrNone) {
 		f.logf("itest: chaos: %s: %v", e, err)
 		return func(context.Context) error { return nil }, nil
 	}
@@ -322,11 +323,11 @@ func (f *faults) moveClock(m *nodes.Member, e Event) (heal, error) {
 	}
 	d := time.Duration((2*e.Amount - 1) * float64(maxClock))
 	return func(context.Context) error {
-		if running, _ := m.Proc.Runs(); !running || m.Proc.PID() != c.pid {
+		if running, _ := m.Proc.Runs(); !running || m.Proc.PID() != c.PID {
 			return nil // a new process has a clock of its own
 		}
-		return c.set(0)
-	}, c.set(d)
+		return c.Set(0)
+	}, c.Set(d)
 }
 
 // roll stops and starts one node after the other, as an upgrade does.

@@ -1,4 +1,5 @@
-package main
+// Package clock moves the wall clock of one process, as an operator or a bad time server would that of its machine.
+package clock
 
 import (
 	"bufio"
@@ -16,12 +17,13 @@ import (
 	"time"
 )
 
-// clock moves the wall clock of one process. The kernel has no such thing: time namespaces shift the clocks since boot only, and
+// Clock moves the wall clock of one process. The kernel has no such thing: time namespaces shift the clocks since boot only, and
 // only before a process begins. But a Go program asks its wall clock through the vDSO, a page that each process has as a copy of
 // its own once it is written to. So the function there is replaced by one that asks the kernel and adds a number of seconds that
 // stands behind it; clocks other than the wall clock stay as they are. Nothing in the product knows of it.
-type clock struct {
-	pid    int
+type Clock struct {
+	PID int
+
 	offset int64 // the number's address
 }
 
@@ -45,13 +47,13 @@ const (
 	clockRetry      = 2 * time.Millisecond
 )
 
-// errNoClock: this kernel or machine does not let a process's clock be moved.
-var errNoClock = errors.New("the clock of a process cannot be moved here")
+// ErrNone: this kernel or machine does not let a process's clock be moved.
+var ErrNone = errors.New("the clock of a process cannot be moved here")
 
-// takeClock takes over the clock of a running process.
-func takeClock(pid int) (*clock, error) {
+// Take takes over the clock of a running process.
+func Take(pid int) (*Clock, error) {
 	if runtime.GOARCH != "amd64" {
-		return nil, fmt.Errorf("%w: it is done for amd64 only", errNoClock)
+		return nil, fmt.Errorf("%w: it is done for amd64 only", ErrNone)
 	}
 	first, last, err := vdso(pid)
 	if err != nil {
@@ -59,12 +61,12 @@ func takeClock(pid int) (*clock, error) {
 	}
 	mem, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoClock, err)
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
 	}
 	defer mem.Close()
 	image := make([]byte, last-first)
 	if _, err := mem.ReadAt(image, first); err != nil {
-		return nil, fmt.Errorf("%w: read the vDSO: %w", errNoClock, err)
+		return nil, fmt.Errorf("%w: read the vDSO: %w", ErrNone, err)
 	}
 	function, err := clockFunction(image)
 	if err != nil {
@@ -78,14 +80,14 @@ func takeClock(pid int) (*clock, error) {
 		_, err := mem.WriteAt(code, first+function)
 		return err
 	}); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoClock, err)
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
 	}
-	return &clock{pid: pid, offset: first + function + replacementWord + int64(pad)}, nil
+	return &Clock{PID: pid, offset: first + function + replacementWord + int64(pad)}, nil
 }
 
-// set moves the clock, counted from the machine's.
-func (c *clock) set(d time.Duration) error {
-	mem, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", c.pid), os.O_RDWR, 0)
+// Set moves the clock, counted from the machine's.
+func (c *Clock) Set(d time.Duration) error {
+	mem, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", c.PID), os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("move the clock: %w", err)
 	}
@@ -109,25 +111,25 @@ func vdso(pid int) (first, last int64, err error) {
 			return first, last, err
 		}
 	}
-	return 0, 0, fmt.Errorf("%w: no vDSO", errNoClock)
+	return 0, 0, fmt.Errorf("%w: no vDSO", ErrNone)
 }
 
 func clockFunction(image []byte) (int64, error) {
 	f, err := elf.NewFile(bytes.NewReader(image))
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errNoClock, err)
+		return 0, fmt.Errorf("%w: %w", ErrNone, err)
 	}
 	defer f.Close()
 	symbols, err := f.DynamicSymbols()
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errNoClock, err)
+		return 0, fmt.Errorf("%w: %w", ErrNone, err)
 	}
 	for _, s := range symbols {
 		if s.Name == "__vdso_clock_gettime" && s.Size > uint64(len(replacement())+8) {
 			return int64(s.Value), nil
 		}
 	}
-	return 0, fmt.Errorf("%w: no function that is large enough", errNoClock)
+	return 0, fmt.Errorf("%w: no function that is large enough", ErrNone)
 }
 
 // stopped runs f while the process is stopped and none of its threads is in a range of addresses.

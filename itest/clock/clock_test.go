@@ -1,4 +1,4 @@
-package main
+package clock
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 
 // The test's own binary is the process whose clock is moved: it answers lines with its time.
 func TestMain(m *testing.M) {
-	if os.Getenv("CHAOS_TEST_CLOCK") != "" {
+	if os.Getenv("TEST_CLOCK") != "" {
 		start := time.Now()
 		for s := bufio.NewScanner(os.Stdin); s.Scan(); {
 			fmt.Println(time.Now().UnixMilli(), time.Since(start).Milliseconds())
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 func TestTheWallClockOfAProcessMovesAlone(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "CHAOS_TEST_CLOCK=1")
+	cmd.Env = append(os.Environ(), "TEST_CLOCK=1")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -57,15 +57,15 @@ func TestTheWallClockOfAProcessMovesAlone(t *testing.T) {
 		return time.Until(time.UnixMilli(wall)).Round(10 * time.Second), time.Duration(ms) * time.Millisecond
 	}
 	ask()
-	c, err := takeClock(cmd.Process.Pid)
-	if errors.Is(err, errNoClock) {
+	c, err := Take(cmd.Process.Pid)
+	if errors.Is(err, ErrNone) {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range []time.Duration{0, 20 * time.Minute, -20 * time.Minute, 0} {
-		if err := c.set(d); err != nil {
+		if err := c.Set(d); err != nil {
 			t.Fatal(err)
 		}
 		if ahead, since := ask(); ahead != d || since < 0 || since > time.Minute {
