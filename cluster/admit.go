@@ -3,8 +3,11 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/rowtrail/rowtrail/cluster/peer"
 )
 
 // canAdmit says why a node would not be let in; an empty Error: it would.
@@ -65,4 +68,19 @@ func (n *Node) reach(ctx context.Context, r *registration) error {
 		return fmt.Errorf("node %d cannot be reached at %s (cluster.advertised) from node %d: %w", r.ID, r.Node.Address, n.opts.NodeID, err)
 	}
 	return nil
+}
+
+// greetPeers calls the configured peers once, as a directory that belongs to a cluster needs them no more: one of another cluster would go unnoticed.
+func (n *Node) greetPeers(ctx context.Context) {
+	for _, p := range n.opts.Peers {
+		if p.ID == n.opts.NodeID {
+			continue
+		}
+		asking, cancel := context.WithTimeout(ctx, askFor)
+		_, _, err := n.net.net.CallAddress(asking, p.Address, mustJSON(call{Status: &statusRequest{}}))
+		cancel()
+		if errors.Is(err, peer.ErrRefused) {
+			n.opts.Logger.Error("a node of cluster.peers does not want this one; correct node.data_dir or cluster.peers", "peer", p.ID, "error", err)
+		}
+	}
 }

@@ -182,6 +182,7 @@ func (n *Node) start(ctx context.Context) error {
 	n.loops.Go(func() { n.balanceLoop(n.ctx) })
 	if n.net != nil {
 		n.loops.Go(func() { n.announceLoop(n.ctx) })
+		n.loops.Go(func() { n.greetPeers(n.ctx) })
 	}
 	return nil
 }

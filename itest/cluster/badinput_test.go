@@ -117,6 +117,22 @@ func TestMistakesNameTheRemedy(t *testing.T) {
 		removed()
 		endsAtLast(t, fourth)
 	})
+	t.Run("a data directory of another cluster", func(t *testing.T) {
+		must(t, c.procs[2].Stop())
+		alone := c.node(t.TempDir(), 3, freeAddress(t), nil, nil) // founds a cluster of one
+		c.start(alone)
+		must(t, alone.Stop())
+		stray := c.node(t.TempDir(), 3, addressIn(c.peers[2]), c.peers, map[string]string{"data_dir": dataOf(alone)})
+		must(t, stray.Start())
+		said(t, stray, "a node of cluster.peers does not want this one; correct node.data_dir or cluster.peers")
+		said(t, c.procs[0], `"a peer refuses this node","part":"cluster","node":3`)
+		must(t, stray.Stop())
+		if n := strings.Count(logOf(t, stray), "a node of cluster.peers does not want this one"); n != 2 {
+			t.Errorf("said %d times, want once of each peer:\n%s", n, stray.Tail(15))
+		}
+		c.start(c.procs[2])
+		c.whole(c.procs[0])
+	})
 	t.Run("operations that cannot be", func(t *testing.T) {
 		for _, x := range []struct{ command, want string }{
 			{"cluster drain 9", "drain node 9: no such node"},
