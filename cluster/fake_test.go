@@ -166,6 +166,9 @@ type disk struct {
 	// crash, when not nil, says how many steps of the next commit become durable, and the error that it ends with.
 	crash func() (steps int, err error)
 	ride  func(*diskLog) // not nil: what a commit of the log carries besides
+	steps int            // that became durable
+	last  int            // behind this one power is lost; 0: never
+	died  func()         // called then, not nil
 }
 
 func newDisk() *disk { return &disk{logs: map[log.GroupID]*diskLog{}} }
@@ -200,6 +203,10 @@ func (d *disk) Commit(ms []log.Mutation) error {
 	if d.crash != nil {
 		cut, crashed = d.crash()
 	}
+	if d.last > 0 {
+		cut = min(cut, d.last-d.steps)
+	}
+	before := cut
 	seen := map[log.GroupID]bool{}
 	for i := range ms {
 		m := &ms[i]
@@ -217,6 +224,10 @@ func (d *disk) Commit(ms []log.Mutation) error {
 		if err != nil {
 			return err
 		}
+	}
+	if d.steps += before - max(cut, 0); d.last > 0 && d.steps >= d.last {
+		d.died()
+		return errSimCrash
 	}
 	return crashed
 }

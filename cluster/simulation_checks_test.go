@@ -101,8 +101,11 @@ func membersOf(ids []uint64) (out []Member) {
 	return out
 }
 
-// leads checks that a term has one leader.
-func (s *simulation) leads(g *simGroupLog, self Member, l Leadership) {
+// leads checks that a term has one leader, which has applied whatever was acknowledged before it serves (invariant 1).
+func (s *simulation) leads(g *simGroupLog, self Member, mem *memLog, l Leadership) {
+	if n := int64(len(g.acked)); mem.hwm() < n { // of n offsets the highest is n-1 at least
+		s.fail("group %d: %v serves in term %d with %d records, %d were acknowledged", g.id, self, l.Epoch, mem.hwm(), n)
+	}
 	if other, ok := g.leaders[l.Epoch]; ok && other != self {
 		s.fail("group %d: term %d is led by %v and by %v", g.id, l.Epoch, other, self)
 	} else if !ok {
@@ -235,6 +238,9 @@ func (s *simulation) unsettled(i int) string {
 	serving := 0
 	for _, v := range g.place.Members {
 		m := s.nodes[v.Node]
+		if !m.up() {
+			return fmt.Sprintf("node %d is down", m.id)
+		}
 		r := m.here[i]
 		if r == nil || r.member != v {
 			return fmt.Sprintf("group %d: %v is not open", g.id, v)

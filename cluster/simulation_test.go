@@ -470,7 +470,7 @@ func (m *machine) reconcile(i int, p *Placement) {
 			id: g.id, log: id, self: member, first: p.first(), want: want, minISR: g.minISR, lag: 2 * time.Second, sm: mem, store: mem, retainer: mem,
 			logger: quiet(), notify: func(_ *group, l Leadership) {
 				if l.Self {
-					s.leads(g, member, l)
+					s.leads(g, member, mem, l)
 				}
 			},
 			lost: func(_ *group, err error) { s.fail("group %d: %v: %v", g.id, member, err) },
