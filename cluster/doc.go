@@ -40,7 +40,8 @@
 //
 // Raft counts votes by the configuration that is applied, and lets a change follow only one that is committed. That is safe as long as a member
 // whose log holds a change knows that the ones before it are committed. Messages say so; a restart knows it because an entry that changes the members
-// is durable together with the commit index as of then (log.HardState).
+// is durable together with the commit index as of then (log.HardState). Who learns that a change is committed writes that down, too, and a move is
+// over when an entry behind its last change is committed (vouch): members that restart must not ask those for their votes that are gone.
 //
 // # Reads
 //
@@ -67,11 +68,12 @@
 // Vote: term and vote are durable before the answer leaves. A commit index is a lower bound, never ahead of the entries, and what lies above is
 // committed again.
 //
-// Lost tail: a log that ends before the commit index that it kept, or before what the leader knows to be there, was cut. It does not vote any more, and
+// Lost tail: a log that ends before the commit index that it kept, or before what the leader knows to be there, was cut. It says nothing any more, and
 // is replaced. One that was cut cleanly above anything that says so cannot be told from a crash; Raft's quorum covers it as long as the others
 // have what it acknowledged.
 //
-// Lost disk: a directory without the disk id that the catalogue knows holds none of its replicas. All are replaced by fresh generations, which learn first. A
+// Lost disk: a directory without the disk id that the catalogue knows holds none of its replicas, and opens none: it may have read no more of the
+// catalogue's log than where its former replicas were. All are replaced by fresh generations, which learn first. A
 // group goes on as long as a majority of its voters keep their disks.
 //
 // raftSnapshot: chunks are durable as they arrive, under names that nothing refers to; horizon, manifest, hard state and checkpoint

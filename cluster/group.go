@@ -437,9 +437,12 @@ func (g *group) deliver(responses []*raftpb.Message, out *output) {
 
 // receive takes a message from another node.
 func (g *group) receive(it *item, out *output) {
+	if g.isLost {
+		return // its vote and its answers would count for what is not there
+	}
 	if g.tailLost(it.message, out) {
-		if g.lost != nil && !g.isLost {
-			g.isLost = true
+		g.isLost = true
+		if g.lost != nil {
 			g.lost(g, errTailLost)
 		}
 		return

@@ -22,6 +22,7 @@ const (
 type follower struct {
 	match uint64 // durable there up to this index
 	seen  int64  // the tick at which it had last caught up with where the leader was one tick before
+	heard int64  // the tick at which it had last been heard of lately
 }
 
 // inSync tracks how far the members of a group are. It belongs to the leader and counts time in ticks.
@@ -35,15 +36,19 @@ type inSync struct {
 // begin starts a leader's term. Everyone counts as in sync until the lag says otherwise, as the leader before may have known.
 func (s *inSync) begin(lag int64) { *s = inSync{lag: lag, followers: map[uint64]*follower{}} }
 
-// see takes a member's progress.
-func (s *inSync) see(id, match uint64) {
+// see takes a member's progress. active: it was heard of since Raft last asked for a quorum, every electionTicks. Where nothing is appended who is gone
+// has all there is, too.
+func (s *inSync) see(id, match uint64, active bool) {
 	f := s.followers[id]
 	if f == nil {
-		f = &follower{seen: s.ticks}
+		f = &follower{seen: s.ticks, heard: s.ticks}
 		s.followers[id] = f
 	}
 	f.match = match
-	if match >= s.last {
+	if active {
+		f.heard = s.ticks
+	}
+	if match >= s.last && s.ticks-f.heard <= electionTicks {
 		f.seen = s.ticks
 	}
 }

@@ -20,8 +20,8 @@ type step struct {
 	done     bool
 }
 
-// nextStep decides how a leader goes on, one change at a time: new members first learn; when all of them have caught up one joint change makes the
-// voters what they should be. Every state on the way is a configuration that the next leader can go on from.
+// nextStep decides how a leader goes on, one change at a time: new members first learn; when all of them have caught up, and most of the voters to be, one joint
+// change makes the voters what they should be. Every state on the way is a configuration that the next leader can go on from.
 func nextStep(cs *raftpb.ConfState, want Membership, self uint64, caughtUp func(id uint64) bool) step {
 	voters, learners := raftIDs(want.Voters), raftIDs(want.Learners)
 	if len(voters) == 0 {
@@ -73,6 +73,9 @@ func nextStep(cs *raftpb.ConfState, want Membership, self uint64, caughtUp func(
 	if len(swap) == 0 {
 		return step{done: true}
 	}
+	if !majority(voters, self, caughtUp) {
+		return step{} // the voters to be could not go on by themselves
+	}
 	if !slices.Contains(voters, self) {
 		for _, id := range voters {
 			if slices.Contains(cs.GetVoters(), id) && caughtUp(id) {
@@ -81,6 +84,17 @@ func nextStep(cs *raftpb.ConfState, want Membership, self uint64, caughtUp func(
 		}
 	}
 	return changeOf(swap)
+}
+
+// majority reports that most of the voters have caught up.
+func majority(voters []uint64, self uint64, caughtUp func(uint64) bool) bool {
+	n := 0
+	for _, id := range voters {
+		if id == self || caughtUp(id) {
+			n++
+		}
+	}
+	return n > len(voters)/2
 }
 
 func single(t raftpb.ConfChangeType, id uint64) *raftpb.ConfChangeSingle {

@@ -184,7 +184,7 @@ func (g *group) held(index uint64) bool {
 
 // refresh takes what Raft knows of the members' disks by now.
 func (g *group) refresh() {
-	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) { g.sync.see(id, pr.Match) })
+	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) { g.sync.see(id, pr.Match, pr.RecentActive) })
 }
 
 func (g *group) popPending() {

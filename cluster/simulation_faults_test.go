@@ -80,7 +80,7 @@ func (s *simulation) newGroup(i, minISR int) *simGroupLog {
 
 func (s *simulation) machines(n int, ride func(*diskLog)) {
 	for i := range n {
-		m := &machine{s: s, id: int32(i), disk: newDisk(), view: make([]*Placement, len(s.groups)), period: 100 * time.Millisecond}
+		m := &machine{s: s, id: int32(i), disk: newDisk(), broken: map[log.GroupID]bool{}, view: make([]*Placement, len(s.groups)), period: 100 * time.Millisecond}
 		m.disk.ride = ride
 		s.nodes = append(s.nodes, m)
 		s.after(s.upTo(100*time.Millisecond), m.start)
@@ -167,7 +167,7 @@ func (s *simulation) disturb() {
 	m := s.nodes[s.rng.IntN(len(s.nodes))]
 	i := s.rng.IntN(len(s.groups))
 	count := func(what string) { s.counts[what]++ }
-	switch s.rng.IntN(16) {
+	switch s.rng.IntN(17) {
 	case 0:
 		if m.up() {
 			count("crashes")
@@ -224,6 +224,8 @@ func (s *simulation) disturb() {
 	case 15:
 		count("false alarms")
 		m.gone(s.nodes[s.rng.IntN(len(s.nodes))].id)
+	case 16:
+		s.cutTail(m, i)
 	}
 }
 
@@ -323,24 +325,80 @@ func (s *simulation) move(i int) {
 	}
 }
 
-// wipe replaces a node's disk. No more disks are lost than the groups can do without: each has three voters at least, and all of what it
-// should have.
+// spare reports that a group can do without what one member has on its disk: it has three voters at least, and all of what it should have.
+func (s *simulation) spare(i int) bool {
+	g := s.groups[i]
+	if g.place.Target != nil || len(g.place.Members) < 3 {
+		return false
+	}
+	for _, v := range g.place.Members {
+		o := s.nodes[v.Node]
+		if !o.up() || o.here[i] == nil || o.here[i].member != v || isJoint(o.here[i].g.conf) || len(members(o.here[i].g.conf)) != len(g.place.Members) {
+			return false
+		}
+	}
+	return true
+}
+
+// cutTail has a log come back without its end. That is more than Raft allows for, so the others must have it; what this member says until it is
+// found out, by a leader or as it opens its log, may do no harm, and then it says nothing more and is replaced.
+func (s *simulation) cutTail(m *machine, i int) {
+	g := s.groups[i]
+	v, here := g.place.on(m.id)
+	if !here || !s.spare(i) {
+		return
+	}
+	l := m.disk.log(logID(g.id, v.Gen))
+	for _, o := range g.place.Members {
+		if s.nodes[o.Node].disk.log(logID(g.id, o.Gen)).last() < l.last() {
+			return
+		}
+	}
+	if len(l.entries) == 0 {
+		return
+	}
+	s.counts["cut tails"]++
+	m.crash("the end of a log is lost")
+	g.lost[v] = l.last()
+	l.entries = l.entries[:s.rng.IntN(len(l.entries))]
+	if s.chance(0.7) { // else what it kept of the commit index tells, as it opens the log
+		l.hs.Commit = min(l.hs.Commit, l.last())
+		if l.check.index > l.last() {
+			l.check = l.base.copy()
+		}
+	}
+	s.restartLater(m)
+}
+
+// replaceLost is what the catalogue is told of a replica whose log cannot be trusted.
+func (s *simulation) replaceLost(m *machine, i int, v Member, r *simReplica) {
+	g := s.groups[i]
+	s.counts["lost tails"]++
+	s.note("%v of group %d is lost", v, g.id)
+	m.broken[logID(g.id, v.Gen)] = true
+	if r != nil {
+		m.here[i] = nil
+		m.sched.close(r.g, log.ErrNotLeader, nil)
+	}
+	if now, here := g.place.on(m.id); !here || now != v {
+		return
+	}
+	p, err := g.place.moveTo(nodesOf(g.place.Wanted()), m.id)
+	if err != nil {
+		s.fail("%v", err)
+		return
+	}
+	s.place(i, p)
+}
+
+// wipe replaces a node's disk. No more disks are lost than the groups can do without.
 func (s *simulation) wipe(m *machine) {
 	for i, g := range s.groups {
 		if m.view[i] == nil {
 			return
 		}
-		if _, here := g.place.on(m.id); !here {
-			continue
-		}
-		if g.place.Target != nil || len(g.place.Members) < 3 {
+		if _, here := g.place.on(m.id); here && !s.spare(i) {
 			return
-		}
-		for _, v := range g.place.Members {
-			o := s.nodes[v.Node]
-			if !o.up() || o.here[i] == nil || o.here[i].member != v || isJoint(o.here[i].g.conf) || len(members(o.here[i].g.conf)) != len(g.place.Members) {
-				return
-			}
 		}
 	}
 	s.counts["wiped disks"]++

@@ -147,13 +147,15 @@ func (s *simulation) fail(format string, args ...any) {
 
 // machine is a node: what survives a crash is in disk alone.
 type machine struct {
-	s     *simulation
-	id    int32
-	disk  *disk
-	view  []*Placement // of the catalogue, by group; as far as it has heard
-	sched *scheduler   // nil: down
-	boot  int
-	here  []*simReplica // by group; nil: none
+	s    *simulation
+	id   int32
+	disk *disk
+	// broken are the logs that cannot be trusted.
+	broken map[log.GroupID]bool
+	view   []*Placement // of the catalogue, by group; as far as it has heard
+	sched  *scheduler   // nil: down
+	boot   int
+	here   []*simReplica // by group; nil: none
 
 	period  time.Duration // of the clock's ticks
 	frozen  time.Duration // nothing runs until then
@@ -460,8 +462,7 @@ func (m *machine) reconcile(i int, p *Placement) {
 			delete(m.disk.logs, id)
 		})
 	}
-	if on {
-		id := logID(g.id, member.Gen)
+	if id := logID(g.id, member.Gen); on && !m.broken[id] {
 		l := m.disk.log(id)
 		mem := newMemLog(l)
 		mem.keep = g.keep
@@ -473,8 +474,12 @@ func (m *machine) reconcile(i int, p *Placement) {
 					s.leads(g, member, mem, l)
 				}
 			},
-			lost: func(_ *group, err error) { s.fail("group %d: %v: %v", g.id, member, err) },
+			lost: func(*group, error) { s.replaceLost(m, i, member, m.here[i]) },
 		})
+		if errors.Is(err, log.ErrCorrupt) && g.lost[member] > l.last() {
+			s.replaceLost(m, i, member, nil)
+			return
+		}
 		if err != nil {
 			s.fail("node %d, group %d: %v", m.id, g.id, err)
 			return

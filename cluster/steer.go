@@ -34,6 +34,9 @@ type GroupMember struct {
 
 // tick advances Raft's clock, and on a leader what it knows of the others.
 func (g *group) tick(out *output) {
+	if g.isLost {
+		return
+	}
 	g.rn.Tick()
 	if !g.isLeader {
 		g.hurry()
@@ -42,7 +45,7 @@ func (g *group) tick(out *output) {
 	if g.sync.ticks++; g.sync.ticks%trackTicks != 0 {
 		return
 	}
-	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) { g.sync.see(id, pr.Match) })
+	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) { g.sync.see(id, pr.Match, pr.RecentActive) })
 	g.sync.last = g.appended
 	g.share()
 	g.publish()
