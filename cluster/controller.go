@@ -224,7 +224,7 @@ func (c *controller) attempt(ctx context.Context, decide func(*catalogState) ([]
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the operation before: %w", ctx.Err())
 	}
-	leader, _, self := c.replica.Leader()
+	leader, epoch, self := c.replica.Leader() // before the state that is decided on: what other leaders appended since is found by the epoch
 	c.log.mu.Lock()
 	base := c.log.offset
 	changes, err := decide(c.log.state)
@@ -234,7 +234,7 @@ func (c *controller) attempt(ctx context.Context, decide func(*catalogState) ([]
 		return err
 	}
 	if self {
-		return c.append(ctx, changes)
+		return c.append(ctx, epoch, changes)
 	}
 	defer func() { <-c.turn }()
 	if leader < 0 || c.remote == nil {
@@ -243,14 +243,14 @@ func (c *controller) attempt(ctx context.Context, decide func(*catalogState) ([]
 	return c.send(ctx, leader, base, changes)
 }
 
-// append writes records here, holding the turn until they are settled.
-func (c *controller) append(ctx context.Context, changes []change) error {
+// append writes records here, in the epoch in which they were decided, holding the turn until they are settled.
+func (c *controller) append(ctx context.Context, epoch int32, changes []change) error {
 	now := time.Now().UnixMilli()
 	for _, ch := range changes {
 		c.builder.Append(now, ch.key, ch.value)
 	}
 	result := make(chan error, 1)
-	c.replica.Append(ctx, c.builder.Build(nil), -1, func(r AppendResult) {
+	c.replica.AppendIn(ctx, epoch, c.builder.Build(nil), -1, func(r AppendResult) {
 		result <- r.Err
 		<-c.turn
 	})
@@ -302,7 +302,7 @@ func (c *controller) serve(ctx context.Context, req *appendRequest) appendAnswer
 	case <-ctx.Done():
 		return appendAnswer{Error: ctx.Err().Error()}
 	}
-	_, _, self := c.replica.Leader()
+	_, epoch, self := c.replica.Leader()
 	c.log.mu.Lock()
 	at := c.log.offset
 	c.log.mu.Unlock()
@@ -317,7 +317,7 @@ func (c *controller) serve(ctx context.Context, req *appendRequest) appendAnswer
 	for i, r := range req.Records {
 		changes[i] = change{key: r.Key, value: r.Value}
 	}
-	if err := c.append(ctx, changes); err != nil {
+	if err := c.append(ctx, epoch, changes); err != nil {
 		return appendAnswer{Error: err.Error()}
 	}
 	c.log.mu.Lock()

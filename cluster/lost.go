@@ -19,6 +19,9 @@ import (
 // errTailLost says that a replica has lost entries that it had acknowledged.
 var errTailLost = fmt.Errorf("the log ends before what this replica has acknowledged; something has cut it: %w", log.ErrCorrupt)
 
+// errRenewed ends a process that has another replica of the controller's log from its next start on.
+var errRenewed = errors.New("this node's replica of the controller's log was replaced; restart the node")
+
 // tailLost reports that a leader knows entries to be here that are not: Raft itself takes that for a broken invariant and panics.
 func (g *group) tailLost(m *raftpb.Message, out *output) bool {
 	if m.GetType() != raftpb.MsgHeartbeat || m.GetCommit() <= g.appended || m.GetTerm() < g.term {
@@ -58,7 +61,7 @@ func (n *Node) loseController(ctx context.Context) {
 	case err != nil:
 		n.sched.fail(err)
 	default:
-		n.sched.fail(errors.New("this node's replica of the controller's log was replaced; restart the node"))
+		n.sched.fail(errRenewed)
 	}
 }
 

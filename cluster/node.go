@@ -120,9 +120,11 @@ type Node struct {
 	broken   map[log.GroupID]error // logs that could not be opened, by their id in the store
 
 	reconciling sync.Mutex
-	ctx         context.Context
-	stop        context.CancelFunc
-	loops       sync.WaitGroup
+	// settled are the catalogue's entries, which never change, that the replicas here agree with: nothing is to be done for them. Under reconciling.
+	settled map[string]*Topic
+	ctx     context.Context
+	stop    context.CancelFunc
+	loops   sync.WaitGroup
 }
 
 // Start opens every group that the catalogue places here. A node of a new cluster returns once the cluster is founded; one that comes
@@ -132,7 +134,7 @@ func Start(ctx context.Context, opts Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		opts: opts, replicas: map[string][]*Replica{}, broken: map[log.GroupID]error{}, leaders: newLeaders(), started: make(chan struct{}),
+		opts: opts, replicas: map[string][]*Replica{}, settled: map[string]*Topic{}, broken: map[log.GroupID]error{}, leaders: newLeaders(), started: make(chan struct{}),
 	}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	if err := n.start(ctx); err != nil {

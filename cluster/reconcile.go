@@ -16,14 +16,19 @@ const sweepOrphansEvery = 30 * time.Second
 func (n *Node) reconcileLoop(ctx context.Context) {
 	again := time.NewTicker(sweepOrphansEvery)
 	defer again.Stop()
-	for {
+	for sweep := true; ; {
 		changed := n.CatalogChanged()
 		if err := n.reconcile(ctx); err != nil && ctx.Err() == nil {
 			n.sayBroken(err)
 		}
+		if sweep {
+			n.dropOrphans()
+		}
 		select {
 		case <-changed:
+			sweep = false
 		case <-again.C:
+			sweep = true
 		case <-ctx.Done():
 			return
 		}
@@ -45,10 +50,15 @@ func (n *Node) reconcile(ctx context.Context) error {
 	n.leaveRemoved(cat)
 	n.steerControllers(cat)
 	n.closeGone(cat)
-	n.dropOrphans()
+	if n.replaced(cat) {
+		return nil
+	}
 	var first error
 	var opened []*group
-	for _, t := range cat.Topics {
+	for name, t := range cat.Topics {
+		if n.settled[name] == t {
+			continue
+		}
 		gs, err := n.openTopic(t)
 		opened = append(opened, gs...)
 		if first == nil {
@@ -66,6 +76,32 @@ func (n *Node) reconcile(ctx context.Context) error {
 	return first
 }
 
+// replaced reports that the catalogue places nothing on this data directory. Either it is behind: a node that lost its disk reads in the log how its
+// former replicas were placed here before it reads that they were replaced, and would open them blank, as voters that forgot. Or the node was replaced
+// while this process stood still.
+func (n *Node) replaced(cat *Catalog) bool {
+	me := n.id.get()
+	for _, i := range cat.Nodes {
+		if i.ID == me.Node {
+			n.renewed(i, me)
+			return i.Disk != me.Disk
+		}
+	}
+	return false
+}
+
+// renewed takes over the generation that the catalogue gave this node's replica of the controller's log, where a crash came before the node had noted it.
+func (n *Node) renewed(i NodeInfo, me identityFile) {
+	if i.Disk != me.Disk || i.Gen <= me.Gen {
+		return
+	}
+	err := n.id.change(func(x *identityFile) { x.Gen = max(x.Gen, i.Gen) })
+	if err == nil {
+		err = errRenewed
+	}
+	n.sched.fail(err)
+}
+
 // steerControllers tells the controller's group which members it should have.
 func (n *Node) steerControllers(cat *Catalog) {
 	want := controllers(cat.Nodes)
@@ -75,8 +111,12 @@ func (n *Node) steerControllers(cat *Catalog) {
 
 // dropOrphans finishes deletions that a crash interrupted, and those of replicas that were replaced while this node was away.
 func (n *Node) dropOrphans() {
+	n.reconciling.Lock()
+	defer n.reconciling.Unlock()
 	for _, id := range n.log.orphans(n.opts.NodeID, n.opts.Store.Groups()) {
-		n.opts.Store.Drop(id)
+		if id != n.ctl.replica.group.log { // which is in use, whatever the catalogue says
+			n.opts.Store.Drop(id)
+		}
 	}
 }
 
@@ -87,6 +127,7 @@ func (n *Node) openTopic(t *Topic) (opened []*group, first error) {
 	n.mu.RUnlock()
 	rs := make([]*Replica, len(t.Partitions))
 	copy(rs, old)
+	settled := true
 	for i := range t.Partitions {
 		p := &t.Partitions[i]
 		if rs[i] != nil {
@@ -100,6 +141,7 @@ func (n *Node) openTopic(t *Topic) (opened []*group, first error) {
 		r, err := n.openReplica(t, int32(i), m) //nolint:gosec // bounded by maxPartitions
 		if errors.Is(err, log.ErrDropped) {
 			// Dropped by a later catalogue. A node that starts knows it only as far as its own disk says that it is committed.
+			settled = false
 			continue
 		}
 		if err != nil {
@@ -117,6 +159,9 @@ func (n *Node) openTopic(t *Topic) (opened []*group, first error) {
 	n.mu.Lock()
 	n.replicas[t.Name] = rs
 	n.mu.Unlock()
+	if settled {
+		n.settled[t.Name] = t
+	}
 	return opened, first
 }
 
@@ -154,14 +199,16 @@ func (n *Node) closeGone(cat *Catalog) {
 	defer n.mu.Unlock()
 	for name, rs := range n.replicas {
 		t := cat.Topics[name]
-		left := 0
+		if t != nil && n.settled[name] == t {
+			continue
+		}
+		delete(n.settled, name)
 		for i, r := range rs {
 			if r == nil {
 				continue
 			}
 			if t != nil && r.entry.Load().ID == t.ID {
 				if m, here := t.Partitions[i].on(n.opts.NodeID); here && m == r.member {
-					left++
 					continue
 				}
 			}
@@ -193,19 +240,12 @@ func (n *Node) partitionOf(id log.GroupID) *log.Partition {
 	if n.controllerOf() == nil {
 		return nil
 	}
-	if id == controllerGroup {
-		return n.log.Partition
+	g := n.sched.group(id)
+	if g == nil {
+		return nil
 	}
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	for _, rs := range n.replicas {
-		for _, r := range rs {
-			if r != nil && r.group.id == id {
-				return r.part
-			}
-		}
-	}
-	return nil
+	p, _ := g.store.(*log.Partition)
+	return p
 }
 
 // highestEpoch is the largest term that is known of any of the topic's partitions.
@@ -233,6 +273,9 @@ func (n *Node) reportLost(ctx context.Context) {
 		broken[id] = err
 	}
 	n.mu.RUnlock()
+	if len(broken) == 0 {
+		return
+	}
 	for _, t := range n.Catalog().Topics {
 		for i := range t.Partitions {
 			p := &t.Partitions[i]

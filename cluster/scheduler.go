@@ -195,20 +195,23 @@ func (s *scheduler) finish(n int64) {
 // receive takes messages from another node. Those of unknown groups are dropped.
 func (s *scheduler) receive(ms []Envelope) {
 	for _, e := range ms {
-		s.mu.Lock()
-		g := s.groups[e.Group]
-		s.mu.Unlock()
+		g := s.group(e.Group)
 		if g != nil && e.Message != nil && e.Message.GetTo() == g.self {
 			g.worker.receive(g, e)
 		}
 	}
 }
 
+// group is one that is open; nil: it is not.
+func (s *scheduler) group(id log.GroupID) *group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.groups[id]
+}
+
 // install hands a raftSnapshot that has arrived whole to its group; false: the group is not here any more.
 func (s *scheduler) install(id log.GroupID, m *raftpb.Message, in log.Installation) bool {
-	s.mu.Lock()
-	g := s.groups[id]
-	s.mu.Unlock()
+	g := s.group(id)
 	return g != nil && g.self == m.GetTo() && g.worker.post(item{kind: itemMessage, group: g, message: m, install: in})
 }
 
@@ -237,9 +240,7 @@ func (s *scheduler) gone(node int32) {
 
 // with calls fn on the worker of a group, if it is here.
 func (s *scheduler) with(id log.GroupID, fn func(*group)) {
-	s.mu.Lock()
-	g := s.groups[id]
-	s.mu.Unlock()
+	g := s.group(id)
 	if g != nil {
 		s.run(g, func() { fn(g) })
 	}
