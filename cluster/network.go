@@ -142,7 +142,7 @@ func (x *network) receive(from int32, frame []byte) error {
 // Send implements Transport.
 func (x *network) Send(node int32, ms []Envelope) {
 	lost := false
-	err := frames(ms, func(control bool, frame []byte) {
+	err := frames(ms, func(control bool, frame peer.Frame) {
 		kind := peer.Append
 		if control {
 			kind = peer.Control
@@ -163,7 +163,7 @@ func (x *network) broadcast(as []announcement) { x.broadcastFrame(encodeLeaders(
 func (x *network) broadcastFrame(frame []byte) {
 	for _, i := range x.n.Catalog().Nodes {
 		if i.ID != x.n.opts.NodeID {
-			x.net.Send(i.ID, peer.Control, slices.Clone(frame)) // which takes the bytes over
+			x.net.Send(i.ID, peer.Control, peer.Frame{slices.Clone(frame)}) // which takes the bytes over
 		}
 	}
 }

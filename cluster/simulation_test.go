@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -11,6 +12,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rowtrail/rowtrail/cluster/peer"
 	"github.com/rowtrail/rowtrail/log"
 )
 
@@ -334,7 +336,7 @@ func (m *machine) Send(node int32, ms []Envelope) {
 
 func (m *machine) transmit(to int32, ms []Envelope) {
 	s := m.s
-	err := frames(ms, func(control bool, frame []byte) {
+	err := frames(ms, func(control bool, frame peer.Frame) {
 		copies := 1
 		if s.chance(s.net.drop) {
 			copies = 0
@@ -350,7 +352,7 @@ func (m *machine) transmit(to int32, ms []Envelope) {
 			if s.chance(s.net.late) {
 				d = s.upTo(simLate)
 			}
-			s.after(d, func() { s.deliver(m.id, to, frame) })
+			s.after(d, func() { s.deliver(m.id, to, bytes.Join(frame, nil)) })
 		}
 	})
 	if err != nil {

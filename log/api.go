@@ -92,7 +92,7 @@ type Marks struct {
 // ReadResult holds whole stored batches; the first one contains the offset asked for, or is the first behind it where compaction
 // has left a gap.
 type ReadResult struct {
-	Batches []byte
+	Batches []byte       // read only: others may hold the same bytes
 	Aborted []AbortedTxn // ReadCommitted only, sorted by FirstOffset
 	Marks   Marks
 }

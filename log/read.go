@@ -106,7 +106,7 @@ func (p *Partition) read(offset int64, maxBytes int, minOne bool, iso Isolation)
 	return res, p.readStored(&res, offset, end, lo, hi, maxBytes, minOne, iso)
 }
 
-// readRecent copies batches from memory, in one allocation.
+// readRecent takes batches from memory: a single one as it is, several as a copy.
 func (p *Partition) readRecent(res *ReadResult, from int, end int64, maxBytes int, minOne bool, iso Isolation) {
 	live := p.recent.live()[from:]
 	n, size := 0, 0
@@ -122,10 +122,16 @@ func (p *Partition) readRecent(res *ReadResult, from int, end int64, maxBytes in
 	if size == 0 {
 		return
 	}
-	res.Batches = make([]byte, 0, size)
 	for i := range live[:n] {
-		if live[i].meta.typ == EntryBatch {
-			res.Batches = append(res.Batches, live[i].data...)
+		switch data := live[i].data; {
+		case live[i].meta.typ != EntryBatch:
+		case len(data) == size: // the only one, which never changes
+			res.Batches = data[:size:size]
+		default:
+			if res.Batches == nil {
+				res.Batches = make([]byte, 0, size)
+			}
+			res.Batches = append(res.Batches, data...)
 		}
 	}
 	if iso == ReadCommitted {

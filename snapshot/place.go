@@ -21,13 +21,19 @@ const (
 // isTruncate recognises the envelope of a truncate, which has no key and goes to every partition of its topic. No image
 // of a row can pass for it: the envelope's images are both null.
 func isTruncate(value []byte) bool {
-	return bytes.Contains(value, []byte(`"op":"t"`)) && bytes.Contains(value, []byte(`"before":null,"after":null,`))
+	// Most values of topics without keys are no envelopes, and need not be searched.
+	return isObject(value) && bytes.Contains(value, []byte(`"op":"t"`)) && bytes.Contains(value, []byte(`"before":null,"after":null,`))
+}
+
+func isObject(value []byte) bool {
+	value = bytes.TrimLeft(value, " \t\r\n")
+	return len(value) > 0 && value[0] == '{'
 }
 
 // isDelete recognises the envelope of a delete, with or without the converter's schema around it. Columns may be named as the
 // envelope's fields are, so what looks like one is read.
 func isDelete(value []byte) bool {
-	if !bytes.Contains(value, []byte(`"op":"d"`)) || !bytes.Contains(value, []byte(`"after":null`)) {
+	if !isObject(value) || !bytes.Contains(value, []byte(`"op":"d"`)) || !bytes.Contains(value, []byte(`"after":null`)) {
 		return false
 	}
 	type envelope struct {

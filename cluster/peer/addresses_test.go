@@ -17,12 +17,12 @@ func TestWhoCallsIsAnswered(t *testing.T) {
 	if _, err := p.nets[1].Call(t.Context(), 2, nil); err == nil || !strings.Contains(err.Error(), "node 1 answers at") {
 		t.Error(err)
 	}
-	p.nets[2].Send(1, Control, []byte("a"))
+	p.nets[2].Send(1, Control, Frame{[]byte("a")})
 	p.eventually("its call", func() bool { return len(p.got[1]) == 1 })
 	if b, err := p.nets[1].Call(t.Context(), 2, []byte("hello")); err != nil || string(b) != "2 of 1: hello" {
 		t.Errorf("%q, %v", b, err)
 	}
-	p.nets[1].Send(2, Control, []byte("b"))
+	p.nets[1].Send(2, Control, Frame{[]byte("b")})
 	p.eventually("the answer", func() bool { return len(p.got[2]) == 1 })
 	began := time.Now()
 	p.stop(2)

@@ -96,7 +96,7 @@ func New(l net.Listener, opts Options) *Network {
 }
 
 // Send queues a frame of Raft's messages; it takes over the bytes. false: it was dropped.
-func (n *Network) Send(node int32, kind Kind, frame []byte) bool {
+func (n *Network) Send(node int32, kind Kind, frame Frame) bool {
 	s := n.sender(senderKey{node, kind})
 	if s == nil || !s.out.put(frame) {
 		n.dropped.Add(1)

@@ -154,7 +154,7 @@ func TestFramesArriveInOrder(t *testing.T) {
 		}
 		b := make([]byte, size)
 		binary.BigEndian.PutUint64(b, uint64(i))
-		for !p.nets[1].Send(2, Append, b) {
+		for !p.nets[1].Send(2, Append, Frame{b}) {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -169,7 +169,7 @@ func TestFramesArriveInOrder(t *testing.T) {
 // TestAProcessThatEndsIsNoticed: at once, and it is heard again when it is back.
 func TestAProcessThatEndsIsNoticed(t *testing.T) {
 	p := newPair(t)
-	p.nets[1].Send(2, Control, []byte("a"))
+	p.nets[1].Send(2, Control, Frame{[]byte("a")})
 	p.eventually("first frame", func() bool { return len(p.got[2]) == 1 })
 	began := time.Now()
 	p.stop(2)
@@ -179,7 +179,7 @@ func TestAProcessThatEndsIsNoticed(t *testing.T) {
 	}
 	p.start(2)
 	p.eventually("frame after the restart", func() bool {
-		p.nets[1].Send(2, Control, []byte("b"))
+		p.nets[1].Send(2, Control, Frame{[]byte("b")})
 		return len(p.got[2]) > 1
 	})
 }
@@ -195,7 +195,7 @@ func TestNobodyThereCostsNothing(t *testing.T) {
 	p.addrs[3] = silent.Addr().String()
 	dropped := 0
 	for range 200 {
-		if !p.nets[1].Send(3, Append, make([]byte, 1<<20)) {
+		if !p.nets[1].Send(3, Append, Frame{make([]byte, 1<<20)}) {
 			dropped++
 		}
 	}
@@ -244,7 +244,7 @@ func TestWhoIsTurnedAwayHearsWhy(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for range 20 {
-		p.nets[1].Send(2, Control, []byte("x"))
+		p.nets[1].Send(2, Control, Frame{[]byte("x")})
 		time.Sleep(20 * time.Millisecond)
 	}
 	p.eventually("refusal", func() bool { return strings.Contains(p.logs.String(), "a peer refuses this node") })
@@ -311,7 +311,7 @@ func TestStrangers(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	p.nets[1].Send(2, Append, []byte("still here"))
+	p.nets[1].Send(2, Append, Frame{[]byte("still here")})
 	p.eventually("a frame of a peer", func() bool {
 		return slices.ContainsFunc(p.got[2], func(b []byte) bool { return string(b) == "still here" })
 	})
@@ -336,7 +336,7 @@ func TestAFloodOfStrangers(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	p.nets[1].Send(2, Append, []byte("let me in"))
+	p.nets[1].Send(2, Append, Frame{[]byte("let me in")})
 	p.eventually("a frame of a peer", func() bool { return len(p.got[2]) == 1 })
 	if open := p.nets[2].Stats().Accepted; open > maxStrangers+2 {
 		t.Errorf("%d connections are open", open)

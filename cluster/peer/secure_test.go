@@ -83,7 +83,7 @@ func TestWithoutTLSInCommon(t *testing.T) {
 				}
 				p := securePair(t, good, c.bad)
 				for range 5 {
-					p.nets[way.from].Send(way.to, Control, []byte("x"))
+					p.nets[way.from].Send(way.to, Control, Frame{[]byte("x")})
 					time.Sleep(20 * time.Millisecond)
 					if _, err := p.nets[way.from].Call(t.Context(), way.to, []byte("x")); err == nil {
 						t.Errorf("node %d reached node %d", way.from, way.to)

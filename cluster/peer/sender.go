@@ -119,21 +119,24 @@ func (s *sender) write(c net.Conn) {
 // writeBuffer gathers small frames; large ones go around it.
 const writeBuffer = 64 << 10
 
-func writeAll(c net.Conn, w *bufio.Writer, frames [][]byte) (size int64, err error) {
+func writeAll(c net.Conn, w *bufio.Writer, frames []Frame) (size int64, err error) {
 	for _, f := range frames {
 		if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 			return size, err
 		}
 		var word [4]byte
-		binary.BigEndian.PutUint32(word[:], uint32(len(f))) //nolint:gosec // bounded by maxFrameBytes
+		n := f.size()
+		binary.BigEndian.PutUint32(word[:], uint32(n)) //nolint:gosec // bounded by maxFrameBytes
 		_, err := w.Write(word[:])
-		if err == nil {
-			_, err = w.Write(f)
+		for _, part := range f {
+			if err == nil {
+				_, err = w.Write(part)
+			}
 		}
 		if err != nil {
 			return size, err
 		}
-		size += int64(len(word) + len(f))
+		size += int64(len(word) + n)
 	}
 	return size, w.Flush()
 }
