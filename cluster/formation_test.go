@@ -179,6 +179,22 @@ func TestFormationRefuses(t *testing.T) {
 	}
 }
 
+// A directory that was never in a cluster takes another node's id, as one is told to do who chose one that exists; its identity is a new one.
+func TestIdentityOfADirectoryThatWasRefused(t *testing.T) {
+	dir := t.TempDir()
+	a, err := openIdentity(dir, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := openIdentity(dir, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.get().Node != 2 || b.get().Disk == a.get().Disk || !b.fresh {
+		t.Errorf("%+v after %+v", b.get(), a.get())
+	}
+}
+
 // TestIdentityOfADirectory: it is kept, and it is nobody else's.
 func TestIdentityOfADirectory(t *testing.T) {
 	dir := t.TempDir()

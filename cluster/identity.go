@@ -58,7 +58,8 @@ func openIdentity(dir string, node int32) (*identity, error) {
 	return id, err
 }
 
-// readIdentity reads the file of a directory that is to be a node's; os.ErrNotExist: there is none.
+// readIdentity reads the file of a directory that is to be a node's; os.ErrNotExist: it is nobody's, as it has no identity, or one that was never
+// in a cluster: of a node that was refused for its id, and is told to take another.
 func readIdentity(path string, node int32) (f identityFile, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -72,6 +73,9 @@ func readIdentity(path string, node int32) (f identityFile, err error) {
 	}
 	if err != nil {
 		return f, fmt.Errorf("%s is not readable: %w: %w; restore it from a backup, or empty the directory and let the node join again", path, err, ErrIdentity)
+	}
+	if f.Node != node && f.Cluster == "" {
+		return identityFile{}, os.ErrNotExist
 	}
 	if f.Node != node {
 		return f, fmt.Errorf("data directory %s belongs to node %d and the configuration says node %d; correct node.id or node.data_dir: %w",
