@@ -198,6 +198,9 @@ func (s *catalogState) names() []string {
 // drain has everything move away from a node, or stops that.
 func (s *catalogState) drain(node int32, on bool) ([]change, error) {
 	n, ok := s.nodes[node]
+	if !ok && !on {
+		return nil, fmt.Errorf("undrain node %d: %w", node, ErrUnknownNode)
+	}
 	if !ok {
 		return nil, fmt.Errorf("drain node %d: %w", node, ErrUnknownNode)
 	}

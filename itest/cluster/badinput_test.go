@@ -33,6 +33,10 @@ func TestMistakesNameTheRemedy(t *testing.T) {
 		must(t, twin.Start())
 		said(t, twin, want)
 		must(t, twin.Stop())
+		renamed := c.node(t.TempDir(), 8, freeAddress(t), c.peers[:1], map[string]string{"data_dir": dataOf(twin)})
+		if out, err := renamed.CLI(t.Context(), "cluster", "join"); err != nil || !strings.Contains(out, "node 8 would join") {
+			t.Errorf("join under another id: %v\n%s", err, out)
+		}
 	})
 	t.Run("wrong cluster id", func(t *testing.T) {
 		other := c.node(t.TempDir(), 4, freeAddress(t), c.peers, map[string]string{"cluster_id": "another"})
@@ -136,6 +140,8 @@ func TestMistakesNameTheRemedy(t *testing.T) {
 	t.Run("operations that cannot be", func(t *testing.T) {
 		for _, x := range []struct{ command, want string }{
 			{"cluster drain 9", "drain node 9: no such node"},
+			{"cluster undrain 9", "undrain node 9: no such node"},
+			{"cluster stop", `cluster: there is no command "stop"`},
 			{"cluster drain x", `"x" is no node's number`},
 			{"cluster remove 1", "remove node 1: drain it first"},
 			{"cluster reassign nothing 0 1", "partition nothing-0"},
@@ -149,7 +155,7 @@ func TestMistakesNameTheRemedy(t *testing.T) {
 			}
 		}
 		out, err := c.procs[0].CLI(t.Context(), "cluster", "drain", "3")
-		if err == nil || !strings.Contains(out, "replicas that no other node can take") {
+		if err == nil || !strings.Contains(out, "replicas that no other node can take") || !strings.Contains(out, "`rowtrail cluster undrain 3` takes that back") {
 			t.Errorf("drain of one of three: %v\n%s", err, out)
 		}
 		_, err = c.procs[0].CLI(t.Context(), "cluster", "undrain", "3")
@@ -165,6 +171,10 @@ func TestMistakesNameTheRemedy(t *testing.T) {
 		out, err = c.procs[0].CLI(t.Context(), "cluster", "drain", "2")
 		if err == nil || !strings.Contains(out, "a majority of the nodes that vote has to be there") {
 			t.Errorf("drain without a majority: %v\n%s", err, out)
+		}
+		out, err = c.procs[0].CLI(t.Context(), "topics", "describe", "__consumer_offsets")
+		if err != nil || !strings.Contains(out, "PARTITION") {
+			t.Errorf("a topic, where two of three nodes are down: %v\n%s", err, out)
 		}
 		// It starts alone, too, and shows what it has.
 		must(t, c.procs[0].Stop())

@@ -12,6 +12,9 @@ func args(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		command := strings.TrimPrefix(cmd.CommandPath(), "rowtrail ")
 		help := fmt.Sprintf("; see `rowtrail %s --help`", command)
+		if len(given) > 0 && len(names) == 0 && cmd.HasAvailableSubCommands() {
+			return usage(fmt.Errorf("%s: there is no command %q%s", command, given[0], help))
+		}
 		if len(given) > len(names) {
 			takes := "none"
 			if len(names) > 0 {

@@ -90,8 +90,8 @@ func (a *app) waitDrained(ctx context.Context, node int32) error {
 			case now.Replicas == 0:
 				return a.done("node %d is drained: nothing is on it; `rowtrail cluster remove %d` takes it out of the cluster", node, node)
 			case now.Stuck == now.Replicas && now.Moving == 0:
-				return fmt.Errorf("node %d keeps %s that no other node can take: they would need another node that is alive and not draining; add one, or give the partitions fewer replicas with `rowtrail cluster reassign`",
-					node, count(now.Replicas, "replica"))
+				return fmt.Errorf("node %d keeps %s that no other node can take: they would need another node that is alive and not draining; add one, or give the partitions fewer replicas with `rowtrail cluster reassign`; it goes on draining then, unless `rowtrail cluster undrain %d` takes that back",
+					node, count(now.Replicas, "replica"), node)
 			}
 			if first || now != said {
 				said = now

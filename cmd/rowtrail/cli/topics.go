@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/tasks"
 )
@@ -22,7 +24,7 @@ type topicLine struct {
 
 type partitionLine struct {
 	Partition  int32 `json:"partition"`
-	Leader     int32 `json:"leader"`
+	Leader     int32 `json:"leader"` // this and what follows: -1 is not known
 	Start      int64 `json:"start"`
 	LastStable int64 `json:"lastStable"`
 	End        int64 `json:"end"`
@@ -96,15 +98,15 @@ func topicLines(ctx context.Context, adm *kadm.Client, names []string) ([]topicL
 		return lines, nil
 	}
 	starts, err := adm.ListStartOffsets(ctx, all...)
-	if err != nil {
+	if err = ofAll(err); err != nil {
 		return nil, fmt.Errorf("list start offsets: %w", err)
 	}
 	stable, err := adm.ListCommittedOffsets(ctx, all...)
-	if err != nil {
+	if err = ofAll(err); err != nil {
 		return nil, fmt.Errorf("list stable offsets: %w", err)
 	}
 	ends, err := adm.ListEndOffsets(ctx, all...)
-	if err != nil {
+	if err = ofAll(err); err != nil {
 		return nil, fmt.Errorf("list end offsets: %w", err)
 	}
 	for _, d := range details.Sorted() {
@@ -128,6 +130,23 @@ func topicLines(ctx context.Context, adm *kadm.Client, names []string) ([]topicL
 	return lines, nil
 }
 
+// known is a number of a table; -1 stands for none.
+func known(n int64) string {
+	if n < 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// ofAll is an error of listing offsets, unless all that failed is that of partitions whose leader is down: nothing is known of those.
+func ofAll(err error) error {
+	var some *kadm.ShardErrors
+	if errors.As(err, &some) && (!some.AllFailed || errors.Is(err, kerr.LeaderNotAvailable)) {
+		return nil
+	}
+	return err
+}
+
 func (a *app) printTopic(ctx context.Context, adm *kadm.Client, line topicLine) error {
 	resources, err := adm.DescribeTopicConfigs(ctx, line.Name)
 	if err != nil {
@@ -146,7 +165,7 @@ func (a *app) printTopic(ctx context.Context, adm *kadm.Client, line topicLine) 
 	}
 	t := newTable(a.out, "PARTITION", "LEADER", "START", "STABLE", "END")
 	for _, p := range line.Partitions {
-		t.row(p.Partition, p.Leader, p.Start, p.LastStable, p.End)
+		t.row(p.Partition, known(int64(p.Leader)), known(p.Start), known(p.LastStable), known(p.End))
 	}
 	if err := t.flush(); err != nil {
 		return err
