@@ -77,7 +77,7 @@ func (k *keeper) run() {
 	defer close(k.done)
 	tick := time.NewTicker(keeperEvery)
 	defer tick.Stop()
-	poll := time.NewTicker(gcPoll)
+	poll := time.NewTimer(gcPoll)
 	defer poll.Stop()
 	for {
 		select {
@@ -86,13 +86,13 @@ func (k *keeper) run() {
 		case <-tick.C:
 			k.housekeep()
 		case <-k.wake:
-		case now := <-poll.C:
-			if now.After(k.until) {
-				continue
-			}
+		case <-poll.C:
 		}
 		if k.s.failure() == nil {
 			k.collect(time.Now())
+		}
+		if time.Now().Before(k.until) { // else nothing is there to be collected
+			poll.Reset(gcPoll)
 		}
 	}
 }
