@@ -74,6 +74,13 @@ func (l *leaders) take(node int32, a announcement) {
 	l.wake()
 }
 
+// look has everyone who waits for another leader look again.
+func (l *leaders) look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wake()
+}
+
 func (l *leaders) wake() {
 	close(l.moved)
 	l.moved = make(chan struct{})

@@ -162,6 +162,9 @@ func (n *Node) openTopic(t *Topic) (opened []*group, first error) {
 	if settled {
 		n.settled[t.Name] = t
 	}
+	if len(opened) > 0 {
+		n.leaders.look() // one that leads already could not be found here when it said so
+	}
 	return opened, first
 }
 

@@ -63,7 +63,8 @@ const (
 	maxMailbox    = 16 << 10         // functions waiting for one journal
 	loadBytes     = 1 << 20          // one read while loading
 	appendTimeout = 10 * time.Second // an append that waits longer for room in the cluster's queue fails
-	leaderPoll    = 100 * time.Millisecond
+	retryLoad     = 100 * time.Millisecond
+	leaderPoll    = 2 * time.Second // where another node leads, in case that nobody called Look
 	retryBroken   = 30 * time.Second
 	maxHold       = 100 * time.Millisecond // requests wait so long for appends under way, when a rollover is due
 	retryHold     = time.Second            // and not again before that
@@ -254,12 +255,15 @@ func (j *Journal) Run(ctx context.Context) {
 		if err == nil {
 			err = j.serve(ctx)
 		}
-		wait := leaderPoll
+		wait := retryLoad
 		switch {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, ErrNotLeader):
 			j.refuse(ErrNotLeader)
+			if j.epoch < 0 { // else there is a state to forget first
+				wait = leaderPoll
+			}
 		case errors.Is(err, ErrBroken):
 			j.refuse(err)
 			wait = retryBroken
@@ -270,7 +274,7 @@ func (j *Journal) Run(ctx context.Context) {
 				j.opts.Logger.Warn("coordinator reloads", "journal", j.opts.Name, "error", err)
 			}
 		}
-		if !j.drain(ctx, wait) {
+		if !j.drain(ctx, wait, errors.Is(err, ErrNotLeader)) {
 			return
 		}
 		if j.epoch >= 0 && errors.Is(err, ErrNotLeader) {
@@ -418,13 +422,17 @@ func (j *Journal) append(ctx context.Context, s staged) {
 	})
 }
 
-// drain answers what waits, until every append has its outcome and the pause is over. Invariant 8: the next
+// drain answers what waits, until every append has its outcome and the pause is over; elsewhere: or this node leads. Invariant 8: the next
 // load must not start while an append may still change the log.
-func (j *Journal) drain(ctx context.Context, pause time.Duration) bool {
+func (j *Journal) drain(ctx context.Context, pause time.Duration, elsewhere bool) bool {
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	over := false
 	for {
+		if elsewhere {
+			_, _, self := j.opts.Log.Leader()
+			over = over || self
+		}
 		if j.failed == nil {
 			j.failed = j.Serving()
 		}

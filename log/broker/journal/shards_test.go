@@ -5,7 +5,10 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -89,5 +92,50 @@ func TestShardsLedElsewhereAreLeftOutAndBrokenOnesTold(t *testing.T) {
 	n, err := visited()
 	if n != 1 || journal.Code(err) != kerr.CoordinatorNotAvailable.Code {
 		t.Errorf("visited %d of two shards, one of them broken: %v", n, err)
+	}
+}
+
+// watched counts how often a journal asks who leads.
+type watched struct {
+	journal.Log
+	asked atomic.Int64
+}
+
+func (w *watched) Leader() (node, epoch int32, self bool) {
+	w.asked.Add(1)
+	return w.Log.Leader()
+}
+
+// A node has journals of many partitions that others lead. They rest, and load as soon as they are told that it leads.
+func TestJournalsRestWhereAnotherNodeLeads(t *testing.T) {
+	l := &journaltest.Log{}
+	l.Lead(false)
+	p := l.Partition()
+	w := &watched{Log: p.Log}
+	p.Log = w
+	s := journal.NewShards(journal.Options{Name: "topic"}, func(j *journal.Journal) *table { return &table{j: j} })
+	s.Open([]journal.Partition{p})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.Run(ctx, nil) })
+	defer wg.Wait()
+	defer cancel()
+	until(t, func() bool { return errors.Is(s.Serving("k"), journal.ErrNotLeader) })
+	w.asked.Store(0)
+	time.Sleep(time.Second)
+	if n := w.asked.Load(); n > 4 {
+		t.Errorf("a journal asked %d times in a second whether this node leads", n)
+	}
+	for range 3 {
+		began := time.Now()
+		l.Lead(true)
+		s.Look()
+		until(t, func() bool { return s.Serving("k") == nil })
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it served %v after it was told that this node leads", took)
+		}
+		l.Lead(false)
+		s.Look()
+		until(t, func() bool { return errors.Is(s.Serving("k"), journal.ErrNotLeader) })
 	}
 }
