@@ -105,8 +105,11 @@ func (e *CompactedError) Is(target error) bool { return target == ErrCompacted }
 const (
 	// backgroundShare is the part of one core's time that background folding takes.
 	backgroundShare = 0.2
-	// idleInterval is how often partitions are looked at when none has anything to fold.
+	// idleInterval is how often partitions are looked at when none has anything to fold; of very many, as seldom as keeps the looking to
+	// idleShare of one core's time, but not more seldom than idleMost.
 	idleInterval = 200 * time.Millisecond
+	idleShare    = 0.001
+	idleMost     = time.Second
 
 	foldBytes   = 1 << 20   // of log read in one step
 	foldEntries = 4096      // written in one Badger transaction

@@ -13,12 +13,8 @@ func (v *Views) Run(ctx context.Context) error {
 	b := background{views: v, failed: map[fold]string{}}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
+	<-timer.C
+	for ctx.Err() == nil {
 		pause, err := b.turn()
 		if errors.Is(err, ErrClosed) {
 			return nil
@@ -26,8 +22,16 @@ func (v *Views) Run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("run views: %w", err)
 		}
+		if pause == 0 {
+			continue // there is nothing to rest from
+		}
 		timer.Reset(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
 	}
+	return nil
 }
 
 // background does one bounded piece of work per turn, going round all partitions.
@@ -35,6 +39,7 @@ type background struct {
 	views  *Views
 	queue  []*partition
 	busy   bool            // this round found something to do
+	began  time.Time       // this round; zero: not yet
 	failed map[fold]string // the error that was reported for it
 	sweep  sweeper
 }
@@ -52,11 +57,18 @@ func (b *background) turn() (time.Duration, error) {
 			return 0, err
 		}
 		if !b.busy && !more {
+			var looked time.Duration
+			if !b.began.IsZero() {
+				looked = begin.Sub(b.began)
+			}
 			b.refill()
-			return idleInterval, nil
+			return idle(looked), nil
 		}
 		b.refill()
 		return rest(time.Since(begin)), nil
+	}
+	if b.began.IsZero() {
+		b.began = begin
 	}
 	next := b.queue[0]
 	b.queue = b.queue[1:]
@@ -74,8 +86,13 @@ func rest(work time.Duration) time.Duration {
 	return time.Duration(float64(work) * (1/backgroundShare - 1))
 }
 
+// idle is the pause after a round that took so long and found nothing to do.
+func idle(looked time.Duration) time.Duration {
+	return min(idleMost, max(idleInterval, time.Duration(float64(looked)/idleShare)))
+}
+
 func (b *background) refill() {
-	b.busy = false
+	b.busy, b.began = false, time.Time{}
 	b.queue = append(b.queue, b.views.all()...)
 }
 
