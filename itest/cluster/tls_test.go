@@ -246,9 +246,24 @@ func both(t *testing.T, trusted, shown *certs.Authority) *tls.Config {
 	return c
 }
 
+// settled are the epochs when leadership has come back to whom it is to be with, as all nodes know.
+func (s *secured) settled(client *kgo.Client) string {
+	s.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		before := s.epochs(client)
+		time.Sleep(time.Second)
+		if after := s.epochs(client); before == after && !strings.Contains(after, "led by -1") {
+			return after
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("leaders go on changing: %s", before)
+		}
+	}
+}
+
 // strangers come to the cluster, one after the other.
 func (s *secured) strangers(t *testing.T, client *kgo.Client, authority, foreign *certs.Authority) {
-	before := s.epochs(client)
+	before := s.settled(client)
 	const expired, host = "certificate has expired or is not yet valid", "certificate is valid for 10.1.2.3, not 127.0.0.1; give it the host of cluster.advertised"
 	for i, x := range []struct {
 		name  string
