@@ -36,12 +36,6 @@ func Watch(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// Forget drops the slot.
-func Forget(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, "SELECT pg_drop_replication_slot($1)", slotName)
-	return err
-}
-
 // Source reads all transactions since Watch in commit order; empty ones, and tables not in want, are left out.
 // A key change is returned as delete of the old key and create of the new one.
 func Source(ctx context.Context, conn *pgx.Conn, want map[string]bool) ([]Transaction, error) {
