@@ -141,6 +141,10 @@ func TestIncomingTakesItsTurn(t *testing.T) {
 	if err := add(old); err != nil || old.Complete() {
 		t.Fatal(err, old.Complete())
 	}
+	before := to.Marks()
+	if err := s.Commit([]Mutation{{Group: 1, Install: old, HardState: &HardState{Term: 1, Commit: snap.Index}}}); err == nil || to.Marks() != before {
+		t.Errorf("a part of a raftSnapshot was installed: %v, %+v", err, to.Marks())
+	}
 	in := receive(2)
 	if err := add(old); !errors.Is(err, errReplaced) {
 		t.Errorf("a sender whose place was taken goes on: %v", err)

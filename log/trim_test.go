@@ -31,3 +31,15 @@ func retain(t testing.TB, s *Store, p *Partition, now time.Time) int64 {
 	p.ForgetIdle(now)
 	return p.Marks().LogStart
 }
+
+// TestTrimStopsAtTheEnd: a trim moves the log start to what is committed at most, whatever it asks for.
+func TestTrimStopsAtTheEnd(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), Options{})
+	defer func() { _ = s.Close() }()
+	p := mustPartition(t, s, 1)
+	appendAll(t, s, p, batchOf(100, 1), batchOf(100, 2))
+	trimTo(t, s, p, 50)
+	if m := p.Marks(); m.LogStart != 2 || m.HighWatermark != 2 {
+		t.Errorf("trimmed to %+v", m)
+	}
+}
