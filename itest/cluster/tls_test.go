@@ -246,17 +246,23 @@ func both(t *testing.T, trusted, shown *certs.Authority) *tls.Config {
 	return c
 }
 
-// settled are the epochs when leadership has come back to whom it is to be with, as all nodes know.
+// settled are the epochs once every partition is led by its first replica again.
 func (s *secured) settled(client *kgo.Client) string {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		before := s.epochs(client)
-		time.Sleep(time.Second)
-		if after := s.epochs(client); before == after && !strings.Contains(after, "led by -1") {
-			return after
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		all, err := kadm.NewClient(client).Metadata(s.t.Context(), tlsTopic)
+		must(s.t, err)
+		elsewhere := 0
+		for _, p := range all.Topics[tlsTopic].Partitions {
+			if p.Leader != p.Replicas[0] {
+				elsewhere++
+			}
+		}
+		if elsewhere == 0 {
+			return s.epochs(client)
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("leaders go on changing: %s", before)
+			s.t.Fatalf("%d partitions are not led by their first replica: %s", elsewhere, s.epochs(client))
 		}
 	}
 }
