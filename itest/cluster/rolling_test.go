@@ -21,6 +21,9 @@ const (
 	perTransaction    = 5
 	pace              = 5 * time.Millisecond // between two records, or two transactions
 	pollFor           = 30 * time.Second
+	// slowestAck bounds an acknowledgement during a planned restart. It is less than the time that the client's metadata is good for (5 s): who leads
+	// next is told with the refusal.
+	slowestAck = 4 * time.Second
 )
 
 // written is what clients were told is in the log: values by partition, in the order of their offsets.
@@ -90,6 +93,9 @@ func TestRollingRestart(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d records, slowest acknowledgement %v; %d in transactions, slowest commit %v", plain.count, plain.slow.Round(time.Millisecond),
 		committed.count, committed.slow.Round(time.Millisecond))
+	if plain.slow > slowestAck || committed.slow > slowestAck {
+		t.Errorf("an acknowledgement took more than %v", slowestAck)
+	}
 	c.verify("plain", plain)
 	c.verify("transactions", committed)
 	// What the group has not read when it is stopped, its next member reads.

@@ -72,10 +72,14 @@ func (p *production) end() {
 		return
 	}
 	if p.acks != 0 {
-		if p.misled.Load() {
-			p.b.hintProduce(p.resp)
+		if !p.misled.Load() || p.b.hintProduce(p.resp) {
+			p.done(p.resp, nil)
+			return
 		}
-		p.done(p.resp, nil)
+		go func() { // who settles the last partition is not held up
+			p.b.awaitHints(p.b.ctx.Done(), func() bool { return p.b.hintProduce(p.resp) })
+			p.done(p.resp, nil)
+		}()
 		return
 	}
 	// Nothing is sent with acks=0, so a failure can only be shown by closing the connection.

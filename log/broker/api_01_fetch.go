@@ -80,7 +80,12 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 	// The channel comes before the look-ups: a change between the two must end the wait.
 	catalogChanged := b.node.CatalogChanged()
 	f.open(req, resp)
-	defer func() { b.hintFetch(req.Version, resp) }()
+	defer func() {
+		if !b.hintFetch(req.Version, resp) {
+			defer pause(ctx)()
+			b.awaitHints(ctx.Done(), func() bool { return b.hintFetch(req.Version, resp) })
+		}
+	}()
 	if b.pacer.Due() > 0 && slices.ContainsFunc(f.parts, f.ofHistory) { // nothing is held meanwhile
 		resume := pause(ctx)
 		err := b.pacer.Wait(ctx)

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -11,12 +13,36 @@ const (
 	fetchHints   = 16 // the first Fetch version with hints
 )
 
-// hintProduce adds the leaders of partitions that were answered with NOT_LEADER_OR_FOLLOWER.
-func (b *Broker) hintProduce(resp *kmsg.ProduceResponse) {
+// hintWait bounds how long an answer waits for a leader to name. A hand-over takes some milliseconds in which none is known, and a client that is told
+// of none may wait for seconds before it asks for metadata again.
+const hintWait = time.Second
+
+// awaitHints returns when hinted reports that all leaders are named, or when waiting is over.
+func (b *Broker) awaitHints(done <-chan struct{}, hinted func() bool) {
+	timer := time.NewTimer(hintWait)
+	defer timer.Stop()
+	for {
+		changed := b.node.LeadersChanged()
+		if hinted() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return
+		case <-done:
+			return
+		}
+	}
+}
+
+// hintProduce adds the leaders of partitions that were answered with NOT_LEADER_OR_FOLLOWER. It reports whether all are known.
+func (b *Broker) hintProduce(resp *kmsg.ProduceResponse) bool {
 	if resp.Version < produceHints {
-		return
+		return true
 	}
 	named := map[int32]bool{}
+	resp.Brokers = nil
 	for i := range resp.Topics {
 		st := &resp.Topics[i]
 		for j := range st.Partitions {
@@ -33,14 +59,16 @@ func (b *Broker) hintProduce(resp *kmsg.ProduceResponse) {
 		hb.NodeID, hb.Host, hb.Port, hb.Rack = e.node, e.host, e.port, e.rack
 		resp.Brokers = append(resp.Brokers, hb)
 	}
+	return !named[-1]
 }
 
-// hintFetch adds the leaders of partitions that the client was wrong about.
-func (b *Broker) hintFetch(version int16, resp *kmsg.FetchResponse) {
+// hintFetch adds the leaders of partitions that the client was wrong about. It reports whether all are known.
+func (b *Broker) hintFetch(version int16, resp *kmsg.FetchResponse) bool {
 	if version < fetchHints {
-		return
+		return true
 	}
 	named := map[int32]bool{}
+	resp.Brokers = nil
 	for i := range resp.Topics {
 		st := &resp.Topics[i]
 		for j := range st.Partitions {
@@ -57,6 +85,7 @@ func (b *Broker) hintFetch(version int16, resp *kmsg.FetchResponse) {
 		hb.NodeID, hb.Host, hb.Port, hb.Rack = e.node, e.host, e.port, e.rack
 		resp.Brokers = append(resp.Brokers, hb)
 	}
+	return !named[-1]
 }
 
 // hint is the leader that this node knows of a partition; -1, -1 when it knows none.
