@@ -104,7 +104,7 @@ func (r *Replica) transfer(to Member, caughtUp bool) {
 
 // balance decides the next moves.
 func (n *Node) balance(ctx context.Context) {
-	err := n.operate(ctx, func(s *catalogState) ([]change, error) { return s.balance(n.Alive) })
+	err := n.operate(ctx, func(s *catalogState) ([]change, error) { return s.balance(n.Alive, int(n.opts.ReplicationFactor)) })
 	if err != nil && ctx.Err() == nil {
 		n.opts.Logger.Debug("the cluster was not balanced", "error", err)
 	}
@@ -117,9 +117,10 @@ type move struct {
 	nodes     []int32
 }
 
-// balance starts the next move, unless as many as may be are under way: first away from drained nodes, then from those with the most replicas to those with the
-// fewest, until no node has two more than another. Racks are kept apart as placement does.
-func (s *catalogState) balance(alive func(int32) bool) ([]change, error) {
+// balance starts the next move, unless as many as may be are under way: first to more replicas, where a partition got fewer than rf, the default, as there were
+// too few nodes; then away from drained nodes, and from those with the most replicas to those with the fewest, until no node has two more than another.
+// Racks are kept apart as placement does.
+func (s *catalogState) balance(alive func(int32) bool, rf int) ([]change, error) {
 	moving := 0
 	for _, t := range s.topics {
 		for i := range t.Partitions {
@@ -131,12 +132,62 @@ func (s *catalogState) balance(alive func(int32) bool) ([]change, error) {
 	if moving >= maxMoves {
 		return nil, nil
 	}
-	m, ok := s.nextMove(alive)
+	m, ok := s.nextGrowth(alive, rf)
+	if !ok {
+		m, ok = s.nextMove(alive)
+	}
 	if !ok {
 		return nil, nil
 	}
 	// One topic's record carries all of its partitions: one move per turn.
 	return s.reassign(m.topic, m.partition, m.nodes)
+}
+
+// nextGrowth gives a partition the replicas that it should have by now. Those that it has stay.
+func (s *catalogState) nextGrowth(alive func(int32) bool, rf int) (move, bool) {
+	sites := s.sites()
+	rf = min(rf, len(sites)) // else a node that is being drained could not be emptied
+	sites = slices.DeleteFunc(sites, func(x site) bool { return !alive(x.node) })
+	l := s.load()
+	for _, name := range s.names() {
+		t := s.topics[name]
+		for i := range t.Partitions {
+			p := &t.Partitions[i]
+			if !p.Grows || p.Target != nil || len(p.Members) >= rf {
+				continue
+			}
+			if nodes := s.grown(p.Nodes(), sites, l, rf); len(nodes) > len(p.Members) {
+				return move{name, int32(i), nodes}, true //nolint:gosec // bounded by maxPartitions
+			}
+		}
+	}
+	return move{}, false
+}
+
+// grown adds sites to a partition's nodes, up to rf: other racks than it has first, and then those with the fewest replicas.
+func (s *catalogState) grown(nodes []int32, sites []site, l load, rf int) []int32 {
+	racks := map[int32]string{}
+	for _, n := range s.nodes {
+		racks[n.ID] = n.Rack
+	}
+	for len(nodes) < rf {
+		var best []int32
+		for _, x := range sites {
+			if slices.Contains(nodes, x.node) {
+				continue
+			}
+			next := append(slices.Clone(nodes), x.node)
+			if best == nil || cmp.Or(cmp.Compare(crowded(next, racks), crowded(best, racks)),
+				cmp.Compare(l.replicas[x.node], l.replicas[best[len(best)-1]])) < 0 {
+				best = next
+			}
+		}
+		if best == nil {
+			break
+		}
+		nodes = best
+	}
+	return nodes
 }
 
 // nextMove is the move that helps most; false: none does.

@@ -352,13 +352,17 @@ func (s *catalogState) placeTopic(spec *TopicSpec) ([]Placement, error) {
 	case len(sites) == 0:
 		return nil, fmt.Errorf("there is no node that is not draining: %w", ErrInvalidReplicationFactor)
 	case rf == -1 || rf == 0:
-		rf = min(defaultReplicationFactor, len(sites))
+		rf, spec.few = min(defaultReplicationFactor, len(sites)), true
 	case spec.few:
 		rf = min(rf, len(sites))
 	case rf < 1 || rf > len(sites):
 		return nil, fmt.Errorf("replication factor %d asked for, the cluster has %d nodes to place replicas on: %w", rf, len(sites), ErrInvalidReplicationFactor)
 	}
-	return place(sites, s.load(), s.nextGroup, spec.Partitions, rf), nil
+	out := place(sites, s.load(), s.nextGroup, spec.Partitions, rf)
+	for i := range out {
+		out[i].Grows = spec.few
+	}
+	return out, nil
 }
 
 // assign takes over the nodes that somebody has chosen.
@@ -419,6 +423,7 @@ func (s *catalogState) createPartitions(name string, count int32, assignment [][
 	}
 	placements, err := s.placeTopic(&TopicSpec{
 		Partitions: count - have, ReplicationFactor: int16(len(old.Partitions[0].Wanted())), Assignment: assignment, //nolint:gosec // a few
+		few: old.Partitions[0].Grows,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create partitions of %q: %w", name, err)

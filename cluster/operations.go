@@ -131,7 +131,7 @@ func (n *Node) NextProducerIDs(ctx context.Context, count int64) (int64, error) 
 // Reassign has a partition's replicas move to nodes, the first of which is to lead; nil cancels a move. It returns when the move is decided: what
 // it takes goes on in the background, see Catalog.
 func (n *Node) Reassign(ctx context.Context, topic string, partition int32, nodes []int32) error {
-	return n.operate(ctx, func(s *catalogState) ([]change, error) { return s.reassign(topic, partition, nodes) })
+	return n.operate(ctx, func(s *catalogState) ([]change, error) { return s.reassignAsked(topic, partition, nodes) })
 }
 
 // Drain has everything move away from a node, or with on false lets replicas be placed there again.
@@ -144,19 +144,33 @@ func (n *Node) RemoveNode(ctx context.Context, node int32) error {
 	return n.operate(ctx, func(s *catalogState) ([]change, error) { return s.remove(node) })
 }
 
+// reassignAsked is reassign for an operator: another number of replicas than before is one that somebody has said.
+func (s *catalogState) reassignAsked(topic string, partition int32, nodes []int32) ([]change, error) {
+	before := 0
+	if t := s.topics[topic]; t != nil && partition >= 0 && int(partition) < len(t.Partitions) {
+		before = len(t.Partitions[partition].Wanted())
+	}
+	return s.move(topic, partition, nodes, func(p *Placement) { p.Grows = p.Grows && (nodes == nil || len(nodes) == before) })
+}
+
 // reassign decides about a move.
 func (s *catalogState) reassign(topic string, partition int32, nodes []int32) ([]change, error) {
+	return s.move(topic, partition, nodes, func(*Placement) {})
+}
+
+func (s *catalogState) move(topic string, partition int32, nodes []int32, also func(*Placement)) ([]change, error) {
 	return s.changePlacement(topic, partition, func(p *Placement) (Placement, error) {
 		if nodes == nil {
 			if p.Target == nil {
 				return *p, fmt.Errorf("partition %s-%d is not moving: %w", topic, partition, ErrNoReassignment)
 			}
-			return p.moveTo(p.Nodes())
-		}
-		if err := s.checkNodes(nodes); err != nil {
+			nodes = p.Nodes()
+		} else if err := s.checkNodes(nodes); err != nil {
 			return *p, fmt.Errorf("reassign %s-%d: %w", topic, partition, err)
 		}
-		return p.moveTo(nodes)
+		to, err := p.moveTo(nodes)
+		also(&to)
+		return to, err
 	})
 }
 
@@ -196,5 +210,5 @@ func (s *catalogState) changePlacement(topic string, partition int32, f func(*Pl
 }
 
 func samePlacement(a, b *Placement) bool {
-	return slices.Equal(a.Members, b.Members) && slices.Equal(a.Target, b.Target) && slices.Equal(a.Leaving, b.Leaving) && a.NextGen == b.NextGen
+	return slices.Equal(a.Members, b.Members) && slices.Equal(a.Target, b.Target) && slices.Equal(a.Leaving, b.Leaving) && a.NextGen == b.NextGen && a.Grows == b.Grows
 }

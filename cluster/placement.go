@@ -24,6 +24,8 @@ type Placement struct {
 	First []Member `json:"first,omitempty"`
 	// NextGen is a generation that no member of the group ever had.
 	NextGen uint32 `json:"nextGen,omitempty"`
+	// Grows: nobody has said how many replicas it has, so it gets the default number of them as soon as there are nodes.
+	Grows bool `json:"grows,omitempty"`
 }
 
 // Nodes are the nodes of the replicas, in order of preference.
@@ -209,7 +211,7 @@ func place(sites []site, l load, first log.GroupID, count int32, rf int) []Place
 
 // DefaultReplicationFactor is how many replicas a topic gets now where nobody says anything.
 func (n *Node) DefaultReplicationFactor() int16 {
-	return int16(max(1, min(defaultReplicationFactor, n.Sites()))) //nolint:gosec // a few
+	return int16(max(1, min(int(n.opts.ReplicationFactor), n.Sites()))) //nolint:gosec // a few
 }
 
 // Sites is how many nodes replicas may be placed on.

@@ -78,7 +78,7 @@ func TestPlacement(t *testing.T) {
 // settleMoves does what the controller does until nothing is left to do.
 func settleMoves(t *rapid.T, s *catalogState) (moves int) {
 	for range 2000 {
-		cs, err := s.balance(func(int32) bool { return true })
+		cs, err := s.balance(func(int32) bool { return true }, defaultReplicationFactor)
 		if err != nil {
 			t.Fatal(err)
 		}
