@@ -17,6 +17,8 @@ type call struct {
 	Report  *reportRequest `json:"report,omitempty"`
 	// Transfer asks a partition's leader to give leadership away.
 	Transfer *transferRequest `json:"transfer,omitempty"`
+	// Current asks the controller's leader how far the catalogue is.
+	Current *currentRequest `json:"current,omitempty"`
 }
 
 type statusRequest struct{}
@@ -36,7 +38,7 @@ func (n *Node) answer(ctx context.Context, from peer.Identity, request []byte) [
 		return mustJSON(n.status())
 	case c.Transfer != nil:
 		return mustJSON(callError{errorText(n.transferHere(c.Transfer))})
-	case c.Append != nil, c.Join != nil, c.CanJoin != nil, c.Report != nil:
+	case c.Append != nil, c.Join != nil, c.CanJoin != nil, c.Report != nil, c.Current != nil:
 		ctl := n.controllerOf()
 		if ctl == nil {
 			return mustJSON(appendAnswer{Error: "this node is starting"})
@@ -46,6 +48,8 @@ func (n *Node) answer(ctx context.Context, from peer.Identity, request []byte) [
 			return mustJSON(n.admit(ctx, c.Join))
 		case c.CanJoin != nil:
 			return mustJSON(n.canAdmit(c.CanJoin))
+		case c.Current != nil:
+			return mustJSON(n.currentHere(ctx))
 		case c.Report != nil:
 			return mustJSON(report{n.Lags(true)})
 		}

@@ -224,42 +224,6 @@ func (b *Broker) stopCoordinators() {
 	b.peers.close()
 }
 
-// forgetRetry is the pause before deleted topics are forgotten where a coordinator was loading.
-const forgetRetry = time.Second
-
-// forgetDeletedTopics deletes the offsets of topics as they are deleted, and of those that were deleted just before
-// this process started: a topic created under that name later is read from its own start.
-func (b *Broker) forgetDeletedTopics(ctx context.Context) {
-	again := time.NewTicker(forgetRetry)
-	defer again.Stop()
-	changed := b.node.CatalogChanged()
-	known := b.node.Catalog()
-	started, gone := false, map[string]bool{}
-	for {
-		if !started || len(gone) > 0 {
-			missing := func(topic string) bool { return gone[topic] || !started && known.Topics[topic] == nil }
-			code := awaitCode(ctx, func(reply func(int16)) { b.groups.ForgetTopics(missing, reply) })
-			if code == 0 {
-				started, gone = true, map[string]bool{}
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-again.C:
-		case <-changed:
-		}
-		changed = b.node.CatalogChanged()
-		now := b.node.Catalog()
-		for name, t := range known.Topics {
-			if n := now.Topics[name]; n == nil || n.ID != t.ID {
-				gone[name] = true
-			}
-		}
-		known = now
-	}
-}
-
 // await runs start and waits for its reply. ok is false when ctx ended first.
 func await[T any](ctx context.Context, start func(reply func(T))) (v T, ok bool) {
 	ch := make(chan T, 1)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -142,6 +143,19 @@ func (k *kept) subscribed() (topics map[string]bool, known bool) {
 // ForgetTopics deletes the offsets of deleted topics: a new topic of that name starts from nothing. The code is not 0
 // when a partition of Topic was loading and was left out.
 func (c *Coordinator) ForgetTopics(gone func(topic string) bool, reply func(code int16)) {
+	var mu sync.Mutex
+	left, failed := 1, int16(0)
+	settle := func(code int16) {
+		mu.Lock()
+		if left--; code != 0 {
+			failed = code
+		}
+		last, code := left == 0, failed
+		mu.Unlock()
+		if last {
+			reply(code)
+		}
+	}
 	c.shards.Each(func(s *shard) {
 		for id, k := range s.groups {
 			var list []journal.TopicPartition
@@ -151,10 +165,19 @@ func (c *Coordinator) ForgetTopics(gone func(topic string) bool, reply func(code
 				}
 			}
 			if len(list) > 0 {
-				s.tombstone(id, list, func(int16) {})
+				mu.Lock()
+				left++
+				mu.Unlock()
+				s.tombstone(id, list, settle)
 			}
 		}
-	}, func(err error) { reply(codeOf(err)) })
+	}, func(err error) { settle(codeOf(err)) })
+}
+
+// Serves reports that a partition of Topic is loaded, and its groups coordinated here.
+func (c *Coordinator) Serves(partition int32) bool {
+	s, ok := c.shards.At(partition)
+	return ok && s.j.Leads()
 }
 
 // Lag is one group's committed offset of one partition; the reader of metrics adds the partition's end.
