@@ -50,7 +50,7 @@ func metadataByID(req *kmsg.MetadataRequest, rt *kmsg.MetadataRequestTopic) bool
 }
 
 // handleMetadata describes brokers and topics.
-func (b *Broker) handleMetadata(_ context.Context, r *request) (kmsg.Response, error) {
+func (b *Broker) handleMetadata(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.MetadataRequest)
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	clusterID := b.node.ClusterID()
@@ -59,6 +59,7 @@ func (b *Broker) handleMetadata(_ context.Context, r *request) (kmsg.Response, e
 	defer b.nameBrokers(resp)
 	resp.AuthorizedOperations = authorized(req.IncludeClusterAuthorizedOperations, clusterOperations)
 
+	b.awaitElections(ctx, b.namedTopics(req))
 	if req.Topics == nil || req.Version == 0 && len(req.Topics) == 0 {
 		for _, t := range b.node.Catalog().Sorted() {
 			resp.Topics = append(resp.Topics, b.metadataTopic(t, req.IncludeTopicAuthorizedOperations))
@@ -102,6 +103,21 @@ func (b *Broker) handleMetadata(_ context.Context, r *request) (kmsg.Response, e
 		resp.Topics = append(resp.Topics, b.metadataTopic(t, req.IncludeTopicAuthorizedOperations))
 	}
 	return resp, nil
+}
+
+// namedTopics are the topics that are asked for and exist.
+func (b *Broker) namedTopics(req *kmsg.MetadataRequest) []*cluster.Topic {
+	if req.Topics == nil || req.Version == 0 && len(req.Topics) == 0 {
+		return b.node.Catalog().Sorted()
+	}
+	named := make([]*cluster.Topic, 0, min(len(req.Topics), len(b.node.Catalog().Topics)))
+	for i := range req.Topics {
+		rt := &req.Topics[i]
+		if t, err := b.topic(deref(rt.Topic), rt.TopicID, metadataByID(req, rt)); err == nil && len(named) < cap(named) {
+			named = append(named, t)
+		}
+	}
+	return named
 }
 
 // nameBrokers comes last, so that no leader is missing.

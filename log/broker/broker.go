@@ -107,9 +107,11 @@ type Broker struct {
 
 	requests, bytesIn, bytesOut atomic.Int64
 
-	ctx    context.Context // ends with Shutdown
-	cancel context.CancelFunc
-	wg     sync.WaitGroup // connections
+	ctx        context.Context // ends with Shutdown
+	elections  elections
+	redirected atomic.Int64 // partitions that clients were told of another leader of
+	cancel     context.CancelFunc
+	wg         sync.WaitGroup // connections
 
 	mu        sync.Mutex
 	closed    bool

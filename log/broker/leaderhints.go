@@ -90,6 +90,7 @@ func (b *Broker) hintFetch(version int16, resp *kmsg.FetchResponse) bool {
 
 // hint is the leader that this node knows of a partition; -1, -1 when it knows none.
 func (b *Broker) hint(topic string, id [16]byte, byID bool, partition int32) (leader, epoch int32) {
+	b.redirected.Add(1)
 	t, err := b.topic(topic, id, byID)
 	if err != nil || partition < 0 || int(partition) >= len(t.Partitions) {
 		return -1, -1

@@ -292,6 +292,9 @@ func (d *Daemon) stop(ctx context.Context) error {
 	if d.node != nil {
 		d.node.HandOver(ctx)
 	}
+	if d.node != nil && d.broker != nil && len(d.node.Catalog().Nodes) > 1 {
+		d.broker.Redirect(ctx)
+	}
 	if d.broker != nil {
 		errs = append(errs, d.broker.Shutdown(ctx))
 	}

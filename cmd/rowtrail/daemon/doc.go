@@ -12,7 +12,8 @@
 //
 //  1. /readyz says "stopping".
 //  2. Connectors and sinks end: they finish or abort their open transactions and leave their groups.
-//  3. What the node leads is handed to others, who give nothing back, so that clients need no election.
+//  3. What the node leads is handed to others, who give nothing back, so that clients need no election. Clients that ask here for a moment more are
+//     told who leads.
 //  4. The broker stops reading, answers what has arrived, and closes connections; after it nobody appends.
 //  5. The admin endpoint ends; after it nobody reads views.
 //  6. Views stop folding and close.
