@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // transferRequest names a partition and who is to lead it.
@@ -48,7 +49,7 @@ func (n *Node) Prefer(ctx context.Context, topic string, partition int32) error 
 		return fmt.Errorf("answer of node %d: %w", leader, err)
 	}
 	if a.Error != "" {
-		return fmt.Errorf("node %d: %s: %w", leader, a.Error, ErrInvalidNode)
+		return fmt.Errorf("node %d: %s: %w", leader, strings.TrimSuffix(a.Error, ": "+ErrInvalidNode.Error()), ErrInvalidNode)
 	}
 	return nil
 }

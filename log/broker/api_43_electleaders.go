@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/cluster"
 )
 
 // electionPreferred asks for the first replica to lead; the other kind is an unclean election, which never happens here: a
@@ -59,6 +61,9 @@ func (b *Broker) handleElectLeaders(ctx context.Context, r *request) (kmsg.Respo
 // electionTimeout bounds the wait for one preferred leader that has been asked to lead.
 const electionTimeout = 5 * time.Second
 
+// electionAgain is how often a leader is asked to hand over that has not.
+const electionAgain = 250 * time.Millisecond
+
 // elect begins a hand-over; finish waits for its outcome.
 func (b *Broker) elect(ctx context.Context, topic string, partition int32, kind int8) (finish func() error) {
 	is := func(err error) func() error { return func() error { return err } }
@@ -77,26 +82,49 @@ func (b *Broker) elect(ctx context.Context, topic string, partition int32, kind 
 	case kind != electionPreferred:
 		return is(kerr.EligibleLeadersNotAvailable)
 	}
-	resume := pause(ctx)
-	err = b.node.Prefer(ctx, topic, partition)
-	resume()
-	if err != nil {
-		return is(refuse(kerr.PreferredLeaderNotAvailable, err.Error()))
+	if err = b.prefer(ctx, topic, partition); err != nil && !b.node.Alive(preferred) {
+		return is(err)
 	}
-	return func() error {
-		ctx, cancel := context.WithTimeout(ctx, electionTimeout)
-		defer cancel()
-		defer pause(ctx)()
-		for {
-			changed := b.node.LeadersChanged()
-			if leader, _ := b.leaderOf(t, partition); leader == preferred {
-				return nil
+	return func() error { return b.elected(ctx, t, partition, preferred, err) }
+}
+
+// prefer asks the leader to hand over.
+func (b *Broker) prefer(ctx context.Context, topic string, partition int32) error {
+	defer pause(ctx)()
+	if err := b.node.Prefer(ctx, topic, partition); err != nil {
+		return refuse(kerr.PreferredLeaderNotAvailable, err.Error())
+	}
+	return nil
+}
+
+// elected waits for the outcome. Just after a restart nobody leads yet, or the leader has not heard of the replica, and a leader that was asked
+// may have lost its lead before it handed over: whoever leads is asked again, while the preferred node is alive.
+func (b *Broker) elected(ctx context.Context, t *cluster.Topic, partition, preferred int32, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, electionTimeout)
+	defer cancel()
+	again := time.NewTicker(electionAgain)
+	defer again.Stop()
+	for {
+		changed := b.node.LeadersChanged()
+		if leader, _ := b.leaderOf(t, partition); leader == preferred {
+			return nil
+		}
+		resume := pause(ctx)
+		select {
+		case <-changed:
+			resume()
+			continue
+		case <-again.C:
+		case <-ctx.Done():
+			resume()
+			if err == nil {
+				err = refuse(kerr.PreferredLeaderNotAvailable, fmt.Sprintf("broker %d was asked to lead, and does not yet", preferred))
 			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return refuse(kerr.PreferredLeaderNotAvailable, fmt.Sprintf("broker %d was asked to lead, and does not yet", preferred))
-			}
+			return err
+		}
+		resume()
+		if err = b.prefer(ctx, t.Name, partition); err != nil && !b.node.Alive(preferred) {
+			return err
 		}
 	}
 }
