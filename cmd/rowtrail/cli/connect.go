@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -30,6 +31,7 @@ const (
 	httpEnv       = "ROWTRAIL_HTTP"
 	dialTimeout   = 3 * time.Second
 	askTimeout    = 30 * time.Second
+	rowsTimeout   = 5 * time.Minute // until an answer about rows begins: views may have to be folded first
 	maxLine       = 128 << 20 // of a streamed answer: a record and its key
 )
 
@@ -149,7 +151,10 @@ func (a *app) administer(ctx context.Context, ask func(ctx context.Context, adm 
 	defer adm.Close()
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	return ask(ctx, adm)
+	if err = ask(ctx, adm); ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		return unreachable("no answer within %v; most nodes of the cluster may be away (`rowtrail cluster status`): %w", askTimeout, err)
+	}
+	return err
 }
 
 // escapeSegment writes a part of a path. Dots alone would be taken for a folder.
@@ -171,6 +176,8 @@ func (a *app) post(ctx context.Context, body any, path ...string) error {
 	if err != nil {
 		return fmt.Errorf("encode request: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	answer, err := a.request(ctx, http.MethodPost, text, nil, path...)
 	if err != nil {
 		return err
@@ -199,8 +206,11 @@ func (a *app) request(ctx context.Context, method string, body []byte, query url
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: 5 * time.Minute}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: rowsTimeout}}
 	answer, err := client.Do(request)
+	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		return nil, unreachable("the node at http://%s takes connections and does not answer; look at its log, or ask another node with --http", address)
+	}
 	if err != nil {
 		return nil, unreachable("no rowtrail answers at http://%s; start it with `rowtrail serve -c FILE`, or name its HTTP listener with --http", address)
 	}
@@ -226,6 +236,8 @@ func closing(answer *http.Response) { _ = answer.Body.Close() }
 
 // ask reads a whole answer into v.
 func (a *app) ask(ctx context.Context, v any, path ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	answer, err := a.get(ctx, nil, path...)
 	if err != nil {
 		return err

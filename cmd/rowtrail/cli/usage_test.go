@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -178,6 +180,28 @@ func TestUnreachable(t *testing.T) {
 	code, _, errs := runCLI(t, "sinks", "--http", address)
 	if want := "rowtrail: what answers at http://" + address + " is no rowtrail (404 Not Found); name its HTTP listener with --http\n"; code != ExitUnreachable || errs != want {
 		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+// TestAPausedNode: whose kernel takes connections for it.
+func TestAPausedNode(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a := &app{http: l.Addr().String()}
+	for name, ask := range map[string]func(context.Context) error{
+		"ask":  func(ctx context.Context) error { var v any; return a.ask(ctx, &v, "cluster") },
+		"post": func(ctx context.Context) error { return a.post(ctx, struct{}{}, "cluster", "drain") },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		err := ask(ctx)
+		cancel()
+		var f *failure
+		if !errors.As(err, &f) || f.code != ExitUnreachable || !strings.Contains(err.Error(), "takes connections and does not answer") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
