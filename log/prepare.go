@@ -24,6 +24,7 @@ import (
 type preparer struct {
 	dir        string
 	collecting sync.Mutex
+	zeros      []byte
 
 	off      bool // where a hole is not told for sure
 	file     *os.File
@@ -36,9 +37,6 @@ const (
 	preparedPage = 4 << 10 // what a file system knows holes in is no larger
 	preparePart  = 1 << 20 // of zeros in one write
 )
-
-// zeros is what pages are prepared with.
-var zeros [preparePart]byte
 
 // holesKnown are the file systems, by their magic number, that tell each page which a memory map has changed from a hole at once.
 // Others that do may be added; one that did not would lose what was written.
@@ -55,7 +53,7 @@ func holesKnown(dir string) bool {
 }
 
 func newPreparer(dir string) *preparer {
-	return &preparer{dir: dir, off: !holesKnown(dir)}
+	return &preparer{dir: dir, off: !holesKnown(dir), zeros: make([]byte, preparePart)}
 }
 
 // valueCost is what a record takes of a value-log file; see walkValueLog.
@@ -155,7 +153,7 @@ func (p *preparer) fill(n int64) error {
 	to := min(wholePages(p.end+n), info.Size())
 	for at := hole; at < to; {
 		part := min(to-at, preparePart)
-		if _, err := p.file.WriteAt(zeros[:part], at); err != nil {
+		if _, err := p.file.WriteAt(p.zeros[:part], at); err != nil {
 			return err
 		}
 		at += part

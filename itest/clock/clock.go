@@ -47,7 +47,7 @@ const (
 	clockRetry      = 2 * time.Millisecond
 )
 
-// ErrNone: this kernel or machine does not let a process's clock be moved.
+// ErrNone is of a kernel or machine that does not let a process's clock be moved.
 var ErrNone = errors.New("the clock of a process cannot be moved here")
 
 // Take takes over the clock of a running process.

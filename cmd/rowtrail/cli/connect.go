@@ -32,7 +32,7 @@ const (
 	dialTimeout   = 3 * time.Second
 	askTimeout    = 30 * time.Second
 	rowsTimeout   = 5 * time.Minute // until an answer about rows begins: views may have to be folded first
-	maxLine       = 128 << 20 // of a streamed answer: a record and its key
+	maxLine       = 128 << 20       // of a streamed answer: a record and its key
 )
 
 func (a *app) serverFlag(c *cobra.Command) {
