@@ -111,6 +111,7 @@ type Node struct {
 
 	leaving atomic.Bool // HandOver was called
 	full    atomic.Bool // the disk is below its watermark
+	asked   atomic.Bool // what was decided while this node was away is known, or nobody could be asked
 	// started is closed once the controller's log is open.
 	started chan struct{}
 
@@ -326,6 +327,13 @@ func (n *Node) sameCluster(have string, me identityFile) error {
 
 // registerLoop tells the catalogue where this node is, as soon as there is a leader to tell.
 func (n *Node) registerLoop(ctx context.Context) {
+	// A node that was away lacks what was decided meanwhile. Where nobody can be asked, what it knows has to do.
+	ask, done := context.WithTimeout(ctx, askFor)
+	if err := n.Current(ask); err != nil && ctx.Err() == nil {
+		n.opts.Logger.Warn("what was decided while this node was away is not known: nobody who leads the controller's log answers", "error", err)
+	}
+	done()
+	n.asked.Store(true)
 	r := registration{Node: n.info(), ID: n.opts.NodeID}
 	said := time.Now()
 	for ctx.Err() == nil {
