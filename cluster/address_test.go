@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -35,6 +36,8 @@ func TestAMemberFindsNodesThatMoved(t *testing.T) {
 		if err := x.start(c.peers); err != nil {
 			t.Fatal(err)
 		}
+		// Who moves before the others know of the one before is not found by anybody.
+		eventually(t, "ready", func() (bool, string) { why := x.NotReady(); return len(why) == 0, fmt.Sprint(why) })
 		want = append(want, x.addr)
 		c.append("t", 0, x.addr)
 	}

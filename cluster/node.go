@@ -111,7 +111,7 @@ type Node struct {
 
 	leaving atomic.Bool // HandOver was called
 	full    atomic.Bool // the disk is below its watermark
-	asked   atomic.Bool // what was decided while this node was away is known, or nobody could be asked
+	asked   atomic.Bool // what was decided while this node was away is known, and the others know where it is now, or nobody could be asked
 	// started is closed once the controller's log is open.
 	started chan struct{}
 
@@ -333,13 +333,13 @@ func (n *Node) registerLoop(ctx context.Context) {
 		n.opts.Logger.Warn("what was decided while this node was away is not known: nobody who leads the controller's log answers", "error", err)
 	}
 	done()
-	n.asked.Store(true)
 	r := registration{Node: n.info(), ID: n.opts.NodeID}
 	said := time.Now()
 	for ctx.Err() == nil {
 		try, cancel := context.WithTimeout(ctx, askFor)
 		err := n.ctl.propose(try, func(s *catalogState) ([]change, error) { return s.register(r) })
 		cancel()
+		n.asked.Store(true)
 		if err == nil {
 			return
 		}

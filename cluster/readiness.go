@@ -3,7 +3,7 @@ package cluster
 import "fmt"
 
 // NotReady lists why this node, which has started, cannot do its share yet: it does not know the catalogue, or replicas that are placed here
-// are not open, or it may lack what was decided while it was away. What comes after the first time that all is there, as a new topic, does not count.
+// are not open, or it may lack what was decided while it was away, and the others where it is now. What comes after the first time that all is there, as a new topic, does not count.
 func (n *Node) NotReady() []string {
 	n.mu.RLock()
 	opened := n.opened
