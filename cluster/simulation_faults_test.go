@@ -336,6 +336,9 @@ func (s *simulation) spare(i int) bool {
 		if !o.up() || o.here[i] == nil || o.here[i].member != v || isJoint(o.here[i].g.conf) || len(members(o.here[i].g.conf)) != len(g.place.Members) {
 			return false
 		}
+		if o.disk.log(logID(g.id, v.Gen)).last() < g.lost[v] {
+			return false // cut, and not found out yet
+		}
 	}
 	return true
 }
@@ -349,13 +352,13 @@ func (s *simulation) cutTail(m *machine, i int) {
 		return
 	}
 	l := m.disk.log(logID(g.id, v.Gen))
-	for _, o := range g.place.Members {
-		if s.nodes[o.Node].disk.log(logID(g.id, o.Gen)).last() < l.last() {
-			return
-		}
-	}
 	if len(l.entries) == 0 {
 		return
+	}
+	for _, o := range g.place.Members { // the same entries, not others of a leader that was deposed
+		if !s.nodes[o.Node].disk.log(logID(g.id, o.Gen)).holds(l.last(), l.entries[len(l.entries)-1].Term) {
+			return
+		}
 	}
 	s.counts["cut tails"]++
 	m.crash("the end of a log is lost")
