@@ -104,7 +104,14 @@ func (r *Replica) transfer(to Member, caughtUp bool) {
 
 // balance decides the next moves.
 func (n *Node) balance(ctx context.Context) {
-	err := n.operate(ctx, func(s *catalogState) ([]change, error) { return s.balance(n.Alive, int(n.opts.ReplicationFactor)) })
+	var changes []change
+	err := n.ctl.propose(ctx, func(s *catalogState) (_ []change, err error) {
+		changes, err = s.balance(n.Alive, int(n.opts.ReplicationFactor))
+		return changes, err
+	})
+	if err == nil && len(changes) > 0 {
+		err = n.reconcile(ctx)
+	}
 	if err != nil && ctx.Err() == nil {
 		n.opts.Logger.Debug("the cluster was not balanced", "error", err)
 	}

@@ -17,7 +17,7 @@ import (
 // Raft's timing in ticks of the node's one ticker, and the bounds of one group.
 const (
 	electionTicks  = 10
-	heartbeatTicks = 3
+	heartbeatTicks = 5
 
 	maxMessageBytes  = 1 << 20
 	maxApplyBytes    = 4 << 20
@@ -64,6 +64,7 @@ type group struct {
 	serving  bool   // the first entry of this term is applied (invariant 1)
 	dirty    bool   // is on its worker's list of groups with work
 	voting   int    // its place in the worker's list of those that need ticks, from 1 on; 0: none
+	rhythm
 	want     Membership
 	reached  bool   // the members are what want says
 	changing uint64 // where this leader's last change of the members is in the log
@@ -253,6 +254,7 @@ func (g *group) process(out *output) {
 
 func (g *group) observe(ss *raft.SoftState) {
 	g.isLeader = ss.RaftState == raft.StateLeader
+	g.restless()
 	g.count(ss)
 	g.serving = false
 	g.reached, g.changing = false, 0
@@ -260,6 +262,7 @@ func (g *group) observe(ss *raft.SoftState) {
 	g.reads.fail(log.ErrNotLeader)
 	g.sync.begin(g.lag)
 	if g.isLeader {
+		g.inStep()
 		g.refresh()
 	}
 	g.worker.classify(g)
@@ -381,6 +384,7 @@ func (g *group) identify(entries []*raftpb.Entry, item *appendItem) []log.Entry 
 			g.altered = e.GetIndex()
 			if g.isLeader {
 				g.changing, g.vouch = e.GetIndex(), vouch{needed: true}
+				g.stir()
 			}
 		}
 		item.bytes += int64(entrySize(e))
@@ -454,9 +458,10 @@ func (g *group) receive(it *item, out *output) {
 		}
 	}
 	if it.install == nil {
-		g.step(it.message)
+		g.stepTimed(it.message)
 		return
 	}
+	g.catchUp(g.worker.clock)
 	g.unneeded()
 	g.incoming = it.install
 	g.step(it.message)
@@ -527,6 +532,7 @@ func (g *group) retain(now time.Time) {
 		return
 	}
 	g.trimming = true
+	g.catchUp(g.worker.clock)
 	g.worker.s.inflight.Add(1)
 	p := &proposal{payload: log.TrimPayload(start), trim: true, acks: -1, epoch: AnyEpoch, term: g.term, done: func(int64, error) { g.trimming = false }}
 	g.batch = append(g.batch, p)

@@ -21,7 +21,7 @@ const (
 // follower is what a leader knows of one member.
 type follower struct {
 	match uint64 // durable there up to this index
-	seen  int64  // the tick at which it had last caught up with where the leader was one tick before
+	seen  int64  // the tick at which it had last caught up with where the leader was when it looked before
 	heard int64  // the tick at which it had last been heard of lately
 }
 
@@ -29,20 +29,23 @@ type follower struct {
 type inSync struct {
 	lag       int64 // ticks
 	ticks     int64
-	last      uint64 // the leader's last index at the tick before
+	looked    int64  // when the leader last looked where all are
+	last      uint64 // the leader's last index when it looked before
 	followers map[uint64]*follower
 }
 
 // begin starts a leader's term. Everyone counts as in sync until the lag says otherwise, as the leader before may have known.
 func (s *inSync) begin(lag int64) { *s = inSync{lag: lag, followers: map[uint64]*follower{}} }
 
-// see takes a member's progress. active: it was heard of since Raft last asked for a quorum, every electionTicks. Where nothing is appended who is gone
-// has all there is, too.
-func (s *inSync) see(id, match uint64, active bool) {
+// see takes a member's progress, and reports whether it is where it was, and counts as caught up. active: it was heard of since Raft last asked for a
+// quorum, every electionTicks. Where nothing is appended who is gone has all there is, too.
+func (s *inSync) see(id, match uint64, active bool) (still bool) {
 	f := s.followers[id]
 	if f == nil {
 		f = &follower{seen: s.ticks, heard: s.ticks}
 		s.followers[id] = f
+	} else {
+		still = f.match == match
 	}
 	f.match = match
 	if active {
@@ -51,6 +54,7 @@ func (s *inSync) see(id, match uint64, active bool) {
 	if match >= s.last && s.ticks-f.heard <= electionTicks {
 		f.seen = s.ticks
 	}
+	return still && f.seen == s.ticks
 }
 
 // keep forgets those who are no members any more.
@@ -65,7 +69,7 @@ func (s *inSync) keep(ids []uint64) {
 // caughtUp reports that a member is where the leader was a moment ago.
 func (s *inSync) caughtUp(id uint64) bool {
 	f := s.followers[id]
-	return f != nil && f.match > 0 && s.ticks-f.seen < trackTicks
+	return f != nil && f.match > 0 && f.seen >= s.looked
 }
 
 // inSync are the voters that are, in the order of their node ids.

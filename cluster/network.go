@@ -131,7 +131,7 @@ func (x *network) receive(from int32, frame []byte) error {
 		x.n.leaders.leave(from, now)
 		return nil
 	}
-	var ms []Envelope
+	ms := make([]Envelope, 0, min(len(frame)/wireHeartbeatSize+1, maxPresized))
 	if err := decodeFrame(frame, from, x.n.opts.NodeID, func(e Envelope) { ms = append(ms, e) }); err != nil {
 		return err
 	}

@@ -194,11 +194,16 @@ func (s *scheduler) finish(n int64) {
 
 // receive takes messages from another node. Those of unknown groups are dropped.
 func (s *scheduler) receive(ms []Envelope) {
-	for _, e := range ms {
-		g := s.group(e.Group)
-		if g != nil && e.Message != nil && e.Message.GetTo() == g.self {
-			g.worker.receive(g, e)
+	groups := make([]*group, len(ms))
+	s.mu.Lock()
+	for i := range ms {
+		if g := s.groups[ms[i].Group]; g != nil && ms[i].Message != nil && ms[i].Message.GetTo() == g.self {
+			groups[i] = g
 		}
+	}
+	s.mu.Unlock()
+	for _, w := range s.workers {
+		w.receive(groups, ms)
 	}
 }
 
@@ -250,6 +255,14 @@ func (s *scheduler) with(id log.GroupID, fn func(*group)) {
 func (s *scheduler) tick() {
 	for _, w := range s.workers {
 		w.tick()
+	}
+}
+
+// retain trims every partition by its settings, each on its own worker. The leader decides, and the log tells the others; the store
+// carries the deletes to the disk.
+func (s *scheduler) retain(now time.Time) {
+	for _, w := range s.workers {
+		w.post(item{kind: itemRun, run: func(_ *group, _ *output) { w.retain(now) }})
 	}
 }
 

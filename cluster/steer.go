@@ -11,7 +11,8 @@ import (
 	"github.com/rowtrail/rowtrail/log"
 )
 
-// trackTicks is how often a leader looks where the members are, and whether they are who they should be. An idle group costs little else.
+// trackTicks is how often a leader looks where the members are, and whether they are who they should be. Where nothing happens it does with its
+// heartbeats.
 const trackTicks = 3
 
 // GroupStatus is what a leader, or a follower as far as it can tell, knows of its group.
@@ -33,24 +34,36 @@ type GroupMember struct {
 }
 
 // tick advances Raft's clock, and on a leader what it knows of the others.
-func (g *group) tick(out *output) {
+func (g *group) tick(clock int64, out *output) {
 	if g.isLost {
 		return
 	}
-	g.rn.Tick()
+	g.catchUp(clock)
 	if !g.isLeader {
 		g.hurry()
 		return
 	}
-	if g.sync.ticks++; g.sync.ticks%trackTicks != 0 {
-		return
+	if g.sync.ticks-g.sync.looked >= trackTicks {
+		g.look(out)
 	}
-	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) { g.sync.see(id, pr.Match, pr.RecentActive) })
+	g.rest(clock)
+}
+
+// look is what a leader does every trackTicks.
+func (g *group) look(out *output) {
+	g.sync.looked = g.sync.ticks
+	still := true
+	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr trackerProgress) {
+		still = g.sync.see(id, pr.Match, pr.RecentActive) && pr.Match == g.appended && still
+	})
 	g.sync.last = g.appended
-	g.share()
-	g.publish()
+	if !still || !g.still { // else all is as it was shown
+		g.share()
+		g.publish()
+		g.still = still && (g.sharer == nil || g.shared == g.appended)
+	}
 	g.answerSettled(out)
-	if g.serving {
+	if g.serving && !g.steady {
 		g.steer()
 	}
 }
@@ -82,6 +95,7 @@ func (g *group) gone(node int32) {
 		g.logger.Debug("forget the leader", "group", uint64(g.id), "error", err)
 		return
 	}
+	g.restless()
 	g.lead.Store(&leadership{node: -1, epoch: int32(g.term)}) //nolint:gosec // a term
 	first := uint64(0)
 	for _, id := range g.conf.GetVoters() {
@@ -120,6 +134,7 @@ func (g *group) steer() {
 		g.publish()
 		g.worker.classify(g)
 	}
+	g.steady = s.done
 	switch {
 	case s.transfer != 0:
 		g.handTo(s.transfer)
@@ -140,12 +155,14 @@ func (g *group) steer() {
 func (g *group) handTo(id uint64) {
 	if g.rn.BasicStatus().LeadTransferee == raft.None {
 		g.rn.TransferLeader(id)
+		g.asks()
 	}
 }
 
 // become takes what the members should be.
 func (g *group) become(want Membership) {
 	g.want, g.reached = want, false
+	g.stir()
 	g.worker.classify(g)
 }
 
@@ -179,6 +196,7 @@ func (g *group) changed(e *raftpb.Entry) error {
 
 func (g *group) setConfiguration(cs *raftpb.ConfState) {
 	g.conf, g.before = cs, g.appended
+	g.stir()
 	g.worker.classify(g)
 	g.sync.keep(members(cs))
 	if g.isLeader {

@@ -22,6 +22,9 @@ const (
 	wireAppend    byte = 'a' // the same of entries to append: index and term before them, entries
 	wireMessage   byte = 'm' // group, shared, any other message
 
+	wireHeartbeatSize = 10   // about
+	maxPresized       = 1024 // messages of a frame that room is made for beforehand
+
 	// frameBytes is about how large a frame gets; one message may be larger.
 	frameBytes = 1 << 20
 	// largePayload is what is not copied on its way into a frame.
@@ -251,7 +254,14 @@ func (r *wireReader) head(t raftpb.MessageType, from, to int32) Envelope {
 	fromID := Member{from, uint32(r.uvarint())}.raftID() //nolint:gosec // a generation
 	toID := Member{to, uint32(r.uvarint())}.raftID()     //nolint:gosec // a generation
 	term, commit, shared := r.uvarint(), r.uvarint(), r.uvarint()
-	m := &raftpb.Message{Type: t.Enum(), From: &fromID, To: &toID, Term: &term, Commit: &commit}
+	// One allocation for what would be six: there are thousands a second.
+	x := &struct {
+		m                      raftpb.Message
+		kind                   raftpb.MessageType
+		from, to, term, commit uint64
+	}{kind: t, from: fromID, to: toID, term: term, commit: commit}
+	m := &x.m
+	m.Type, m.From, m.To, m.Term, m.Commit = &x.kind, &x.from, &x.to, &x.term, &x.commit
 	return Envelope{Group: group, Message: m, Shared: shared}
 }
 

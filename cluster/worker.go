@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -52,15 +53,19 @@ type worker struct {
 	mu        sync.Mutex
 	inbox     []item
 	peerBytes int64
-	ticked    bool // a tick waits in the inbox
+	ticked    bool  // a tick waits in the inbox
+	time      int64 // ticks so far, those that nobody needed and the one that waits with them
 	stopped   bool
 	notify    chan struct{} // capacity 1
 	voters    atomic.Int32  // len(voting)
+	due       atomic.Int64  // before this tick no group needs one
 
 	// owned by the goroutine that calls turn
 	spare  []item
 	groups map[log.GroupID]*group
 	voting []*group // those that need ticks
+	clock  int64    // ticks so far
+	early  bool     // a group has come to need the next tick since the last one
 	dirty  []*group
 	out    output
 	halted bool
@@ -94,19 +99,26 @@ func (w *worker) wake() {
 	}
 }
 
-// receive queues a message from another node, or drops it.
-func (w *worker) receive(g *group, e Envelope) {
-	m := e.Message
-	n := messageSize(m)
+// receive queues messages from another node, or drops them; groups are those that they are for, and may be other workers' or nil.
+func (w *worker) receive(groups []*group, ms []Envelope) {
+	queued := false
 	w.mu.Lock()
-	if w.stopped || w.peerBytes+n > maxPeerBytes {
-		w.mu.Unlock()
-		return
+	for i, g := range groups {
+		if g == nil || g.worker != w || w.stopped {
+			continue
+		}
+		n := messageSize(ms[i].Message)
+		if w.peerBytes+n > maxPeerBytes {
+			continue
+		}
+		w.peerBytes += n
+		w.inbox = append(w.inbox, item{kind: itemMessage, group: g, message: ms[i].Message, shared: ms[i].Shared})
+		queued = true
 	}
-	w.peerBytes += n
-	w.inbox = append(w.inbox, item{kind: itemMessage, group: g, message: m, shared: e.Shared})
 	w.mu.Unlock()
-	w.wake()
+	if queued {
+		w.wake()
+	}
 }
 
 func messageSize(m *raftpb.Message) int64 {
@@ -124,6 +136,11 @@ func (w *worker) tick() {
 	}
 	w.mu.Lock()
 	if w.stopped || w.ticked {
+		w.mu.Unlock()
+		return
+	}
+	w.time++
+	if w.time < w.due.Load() {
 		w.mu.Unlock()
 		return
 	}
@@ -166,6 +183,10 @@ func (w *worker) turn() (worked bool) {
 	w.mu.Lock()
 	items = w.inbox
 	w.inbox, w.spare = w.spare[:0], nil
+	w.clock = w.time
+	if w.ticked {
+		w.clock-- // it comes with the items
+	}
 	w.peerBytes, w.ticked = 0, false
 	w.mu.Unlock()
 	if len(items) == 0 {
@@ -176,6 +197,18 @@ func (w *worker) turn() (worked bool) {
 	for i := range items {
 		w.handle(&items[i], now)
 	}
+	w.takeReady()
+	if w.early {
+		w.due.Store(0)
+	}
+	w.flush()
+	clear(items)
+	w.spare = items[:0]
+	return true
+}
+
+// takeReady takes what the groups with work have ready.
+func (w *worker) takeReady() {
 	for i := 0; i < len(w.dirty); i++ { // a turn may leave more to do
 		g := w.dirty[i]
 		g.dirty = false
@@ -184,14 +217,13 @@ func (w *worker) turn() (worked bool) {
 		}
 	}
 	w.dirty = w.dirty[:0]
-	w.flush()
-	clear(items)
-	w.spare = items[:0]
-	return true
 }
 
 func (w *worker) handle(it *item, now time.Time) {
 	g := it.group
+	if g != nil && it.kind != itemMessage {
+		g.catchUp(w.clock)
+	}
 	switch it.kind {
 	case itemPropose:
 		g.stage(it.proposal, now, &w.out)
@@ -204,19 +236,32 @@ func (w *worker) handle(it *item, now time.Time) {
 	case itemRun:
 		it.run(g, &w.out)
 	case itemTick:
-		for i := 0; i < len(w.voting); {
-			v := w.voting[i]
-			v.tick(&w.out)
-			w.touch(v)
-			if i < len(w.voting) && w.voting[i] == v { // else it needs no more, and another one is in its place
-				i++
-			}
-		}
+		w.takeReady() // so that who leads now is known before Raft's clock goes on
+		w.clock++
+		w.tickGroups()
 		return
 	}
 	if g != nil {
 		w.touch(g)
 	}
+}
+
+// tickGroups gives a tick to the groups that need it, and finds out which is the next one that any does.
+func (w *worker) tickGroups() {
+	w.early = false
+	due := int64(math.MaxInt64)
+	for i := 0; i < len(w.voting); {
+		v := w.voting[i]
+		if v.rests <= w.clock {
+			v.tick(w.clock, &w.out)
+			w.touch(v)
+		}
+		if i < len(w.voting) && w.voting[i] == v { // else it needs no more, and another one is in its place
+			due = min(due, v.rests)
+			i++
+		}
+	}
+	w.due.Store(due)
 }
 
 func (w *worker) touch(g *group) {
@@ -276,6 +321,8 @@ func (w *worker) classify(g *group) {
 	case g.voting == 0:
 		w.voting = append(w.voting, g)
 		g.voting = len(w.voting)
+		g.ticked = w.clock
+		g.restless()
 	}
 	w.voters.Store(int32(len(w.voting)))
 }
@@ -290,10 +337,21 @@ func (w *worker) tickless(g *group) {
 	g.voting = 0
 }
 
+// retain touches only the groups that have something to trim: most have not.
+func (w *worker) retain(now time.Time) {
+	for _, g := range w.groups {
+		if g.retainer != nil && g.closeErr == nil {
+			g.retainer.ForgetIdle(now)
+			g.retain(now)
+		}
+	}
+}
+
 // gone is unreachable, and more: the node's process has ended.
 func (w *worker) gone(node int32) {
 	w.unreachable(node)
 	for _, g := range w.voting {
+		g.catchUp(w.clock)
 		g.gone(node)
 		w.touch(g)
 	}

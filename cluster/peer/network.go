@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -351,9 +352,13 @@ func (n *Network) check(h Hello) error {
 	return n.opts.Check(h)
 }
 
+// readBuffer gathers small frames; large ones go around it.
+const readBuffer = 16 << 10
+
 func (n *Network) receive(c net.Conn, from int32) {
+	r := bufio.NewReaderSize(c, readBuffer) // a small frame and its length are one read
 	for {
-		b, err := ReadFrame(c, maxFrameBytes)
+		b, err := ReadFrame(r, maxFrameBytes)
 		if err != nil {
 			if errors.Is(err, errFrame) {
 				n.warn("a peer's connection was closed", "node", from, "error", err)
