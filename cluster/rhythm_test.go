@@ -1,6 +1,10 @@
 package cluster
 
-import "testing"
+import (
+	"testing"
+
+	"go.etcd.io/raft/v3"
+)
 
 // idle lets ticks pass on all nodes, and returns at how many of them each had something to do, and how many messages they sent.
 func (s *sim) idle(ticks int) (busy map[int32]int, sent int) {
@@ -180,4 +184,24 @@ func TestRestingLeadersMissTheSilent(t *testing.T) {
 		}
 	}
 	s.check(t)
+}
+
+// TestLostGroupsDoNotStand: a log that lost its end is no candidate when its leader's process ends, and no tick makes it one.
+func TestLostGroupsDoNotStand(t *testing.T) {
+	s, lead := resting(t, 0)
+	for _, n := range s.nodes {
+		if n == lead {
+			continue
+		}
+		n.sched.run(n.group, func() { n.group.isLost = true })
+		s.settle()
+		n.sched.gone(lead.id)
+		s.idle(4 * electionTicks)
+		if st := n.group.rn.BasicStatus(); st.RaftState != raft.StateFollower {
+			t.Errorf("node %d has lost its log's end and is %v", n.id, st.RaftState)
+		}
+	}
+	if lead.group.serving {
+		t.Error("a leader serves whose members are lost")
+	}
 }

@@ -88,7 +88,7 @@ func (g *group) hurry() {
 
 // gone forgets a leader whose process has ended; the first of the others campaigns at once.
 func (g *group) gone(node int32) {
-	if g.isLeader || g.lead.Load().node != node {
+	if g.isLost || g.isLeader || g.lead.Load().node != node {
 		return
 	}
 	if err := g.rn.ForgetLeader(); err != nil {
