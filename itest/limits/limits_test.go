@@ -222,8 +222,8 @@ func watchMemory(n *process.Rowtrail) (stop func() int64) {
 	var peak int64
 	go func() {
 		for {
-			if now, err := n.AnonymousMemory(); err == nil {
-				peak = max(peak, now)
+			if m, err := n.Memory(); err == nil {
+				peak = max(peak, m.Anonymous)
 			}
 			select {
 			case <-quit:

@@ -333,21 +333,6 @@ func (r *Rowtrail) Tail(lines int) string {
 	return strings.Join(all, "\n")
 }
 
-// AnonymousMemory is the process's RssAnon in bytes.
-func (r *Rowtrail) AnonymousMemory() (int64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.PID()))
-	if err != nil {
-		return 0, err
-	}
-	for _, line := range strings.Split(string(b), "\n") {
-		if text, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-			kb, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
-			return kb << 10, err
-		}
-	}
-	return 0, errors.New("no RssAnon in /proc/PID/status")
-}
-
 // Build compiles the binary into dir and returns its path, unless ROWTRAIL_BINARY names one.
 func Build(dir string) (string, error) {
 	if binary := os.Getenv("ROWTRAIL_BINARY"); binary != "" {
