@@ -5,7 +5,7 @@ GOLANGCI_VERSION := v2.15.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: build test unit itest race lint fuzz twin conformance bench demo soak checker simulation chaos failover clean
+.PHONY: build test unit itest race lint fuzz twin conformance bench demo soak checker simulation chaos failover scale clean
 
 build: ## bin/rowtrail
 	go build -ldflags '$(LDFLAGS)' -o bin/rowtrail ./cmd/rowtrail
@@ -61,6 +61,9 @@ chaos: build ## a cluster whose machines and network fail all the time: CHAOS=10
 
 failover: build ## how long a partition takes no writes when its leader dies, stops or hands over, as root
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/failover
+
+scale: build ## 1,000 partitions on three processes: idle CPU, memory, and until all take writes when one is killed
+	ROWTRAIL_BINARY=$(CURDIR)/bin/rowtrail go test ./itest/cluster -count=1 -run TestManyPartitions -v -args -scale.idle
 
 clean:
 	rm -rf bin .cache
