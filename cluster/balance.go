@@ -125,8 +125,8 @@ type move struct {
 }
 
 // balance starts the next move, unless as many as may be are under way: first to more replicas, where a partition got fewer than rf, the default, as there were
-// too few nodes; then away from drained nodes, and from those with the most replicas to those with the fewest, until no node has two more than another.
-// Racks are kept apart as placement does.
+// too few nodes; then away from drained nodes, out of racks that have two of a partition while others have none, and from nodes with the most replicas to
+// those with the fewest, until no node has two more than another. None but the first brings two of a partition together in a rack.
 func (s *catalogState) balance(alive func(int32) bool, rf int) ([]change, error) {
 	moving := 0
 	for _, t := range s.topics {
@@ -197,6 +197,52 @@ func (s *catalogState) grown(nodes []int32, sites []site, l load, rf int) []int3
 	return nodes
 }
 
+// why a replica moves, the most urgent first.
+type moveReason int
+
+const (
+	moveOffDrained moveReason = iota
+	moveApart                 // two of its partition are in one rack, and need not be
+	moveEven                  // its node has two replicas more than another one
+	moveNothing
+)
+
+// moveStep is a move and its reason.
+type moveStep struct {
+	why  moveReason
+	gain int // fewer replicas that share a rack
+	move move
+}
+
+// nextStep is the best step of one partition. open are the nodes that may get replicas, those with the fewest first.
+func (s *catalogState) nextStep(nodes, open []int32, l load, racks map[int32]string) moveStep {
+	best := moveStep{why: moveNothing}
+	shared := crowded(nodes, racks)
+	for at, from := range nodes {
+		for _, to := range open {
+			tooMany := l.replicas[from]-l.replicas[to] >= 2
+			if slices.Contains(nodes, to) || !s.nodes[from].Drain && shared == 0 && !tooMany {
+				continue
+			}
+			next := slices.Clone(nodes)
+			next[at] = to
+			x := moveStep{why: moveNothing, gain: shared - crowded(next, racks), move: move{nodes: next}}
+			switch {
+			case s.nodes[from].Drain:
+				x.why = moveOffDrained
+			case x.gain > 0:
+				x.why = moveApart
+			case x.gain == 0 && tooMany:
+				x.why = moveEven
+			}
+			if x.why < best.why || x.why == best.why && x.gain > best.gain {
+				best = x
+			}
+		}
+	}
+	return best
+}
+
 // nextMove is the move that helps most; false: none does.
 func (s *catalogState) nextMove(alive func(int32) bool) (move, bool) {
 	l := s.load()
@@ -212,6 +258,7 @@ func (s *catalogState) nextMove(alive func(int32) bool) (move, bool) {
 	if len(open) == 0 {
 		return move{}, false
 	}
+	best := moveStep{why: moveNothing}
 	for _, name := range s.names() {
 		t := s.topics[name]
 		for i := range t.Partitions {
@@ -219,22 +266,14 @@ func (s *catalogState) nextMove(alive func(int32) bool) (move, bool) {
 			if p.Target != nil {
 				continue
 			}
-			nodes := p.Nodes()
-			for at, from := range nodes {
-				drained := s.nodes[from].Drain
-				for _, to := range open {
-					if slices.Contains(nodes, to) || !drained && l.replicas[from]-l.replicas[to] < 2 {
-						continue
-					}
-					next := slices.Clone(nodes)
-					next[at] = to
-					if !drained && crowded(next, racks) > crowded(nodes, racks) {
-						continue
-					}
-					return move{name, int32(i), next}, true //nolint:gosec // bounded by maxPartitions
-				}
+			if x := s.nextStep(p.Nodes(), open, l, racks); x.why < best.why {
+				best = x
+				best.move.topic, best.move.partition = name, int32(i) //nolint:gosec // bounded by maxPartitions
 			}
 		}
+	}
+	if best.why < moveNothing {
+		return best.move, true
 	}
 	return s.nextLeader(open, l)
 }
