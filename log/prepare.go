@@ -86,25 +86,21 @@ func (p *preparer) prepare(n int64) error {
 // wrote notes that Badger has written n bytes. They may have been the last of a file, but then the next one is not known yet.
 func (p *preparer) wrote(n int64) { p.end += n }
 
-func (p *preparer) path(fid uint32) string {
-	return filepath.Join(p.dir, fmt.Sprintf("%06d.vlog", fid))
-}
-
 // follow opens the file that Badger writes to now, the one with the highest number.
 func (p *preparer) follow() error {
 	fid := p.fid
 	if p.file == nil {
-		files, err := filepath.Glob(filepath.Join(p.dir, "*.vlog"))
-		if err != nil || len(files) == 0 {
+		newest, err := newestValueLog(p.dir)
+		if err != nil || newest == "" {
 			return err
 		}
-		if _, err := fmt.Sscanf(filepath.Base(files[len(files)-1]), "%06d.vlog", &fid); err != nil {
+		if _, err := fmt.Sscanf(filepath.Base(newest), "%06d.vlog", &fid); err != nil {
 			return fmt.Errorf("name of a value-log file: %w", err)
 		}
 		return p.open(fid)
 	}
 	for {
-		if _, err := os.Lstat(p.path(fid + 1)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(valueLogFile(p.dir, fid+1)); errors.Is(err, fs.ErrNotExist) {
 			break
 		} else if err != nil {
 			return err
@@ -118,7 +114,7 @@ func (p *preparer) follow() error {
 }
 
 func (p *preparer) open(fid uint32) error {
-	file, err := os.OpenFile(p.path(fid), os.O_WRONLY, 0)
+	file, err := os.OpenFile(valueLogFile(p.dir, fid), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func TestPreparedPages(t *testing.T) {
 	}
 	// What was reckoned is where the last record ends.
 	last := int64(0)
-	if err := walkValueLog(s.prepare.path(s.prepare.fid), func(r *valueRecord) error {
+	if err := walkValueLog(valueLogFile(s.dir.path, s.prepare.fid), func(r *valueRecord) error {
 		last = r.at + valueCost(make([]byte, len(r.key)), r.value)
 		return nil
 	}); err != nil {

@@ -93,17 +93,30 @@ func parseRecordHeader(b []byte) (n int, klen, vlen int64) {
 	return n, int64(v[0]), int64(v[1])
 }
 
+// valueLogFile is where a value-log file is.
+func valueLogFile(dir string, fid uint32) string {
+	return filepath.Join(dir, fmt.Sprintf("%06d.vlog", fid))
+}
+
+// newestValueLog is the value-log file with the highest number; "": there is none.
+func newestValueLog(dir string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.vlog"))
+	if err != nil || len(files) == 0 {
+		return "", err
+	}
+	return files[len(files)-1], nil // names have leading zeros
+}
+
 // damagedSuffix marks the copy of a value-log file that Badger is going to cut at a damaged record.
 const damagedSuffix = ".damaged"
 
 // keepDamaged copies the newest value-log file if intact records lie behind a damaged one. Opening cuts it there:
 // right if a crash left them unacknowledged, wrong if the damage came later, which only the keys can tell.
 func (d *dataDir) keepDamaged() error {
-	files, err := filepath.Glob(filepath.Join(d.path, "*.vlog"))
-	if err != nil || len(files) == 0 {
+	newest, err := newestValueLog(d.path)
+	if err != nil || newest == "" {
 		return err
 	}
-	newest := files[len(files)-1] // names have leading zeros
 	damaged, behind := false, false
 	err = walkValueLog(newest, func(r *valueRecord) error {
 		behind = behind || damaged && r.intact
@@ -186,7 +199,7 @@ var errDamagedFile = errors.New("value-log file is damaged")
 // checkFile is called before a value-log file is collected. Badger would take a damaged record for its end and remove what
 // lies behind with the file.
 func (s *Store) checkFile(fid uint32) error {
-	name := filepath.Join(s.dir.path, fmt.Sprintf("%06d.vlog", fid))
+	name := valueLogFile(s.dir.path, fid)
 	damaged := int64(0)
 	return walkValueLog(name, func(r *valueRecord) error {
 		if !r.intact && damaged == 0 {
