@@ -28,6 +28,11 @@
 // batch that compaction may have touched, what compaction keeps is compared (base and last offset, leader epoch), and one that
 // it has taken is not missed.
 //
+// # Rest
+//
+// A database that nothing was folded into, and nobody asked, for some seconds is closed until somebody needs it (database.go): what an open Badger
+// does while it is idle costs more than the rest of an idle node. What Run looks at to see whether there is anything to do is in memory.
+//
 // # Partitions elsewhere
 //
 // Each partition of a topic has a fold of its own, found by an id of its own, so that partitions may come and go and be replaced by other replicas. A

@@ -207,6 +207,7 @@ func (v *Views) retire(f fold, next uint32) error {
 		return fmt.Errorf("retire the fold of partition %d of %s: %w", f.partition, f.topic, err)
 	}
 	delete(v.ids, f)
+	v.dead = append(v.dead, id)
 	if next != 0 {
 		v.ids[f], v.lastID = next, next
 	}
@@ -294,7 +295,7 @@ func (v *Views) current(ctx context.Context, name string, numbers ...int32) ([]*
 		}
 		var last *partition
 		for _, last = range parts {
-			if err = last.catchUp(ctx, v.db, last.src.Marks().LastStable); err != nil {
+			if err = last.catchUp(ctx, v.db.DB, last.src.Marks().LastStable); err != nil {
 				break
 			}
 		}

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -104,7 +105,7 @@ func TestADeleteThatWentBeforeItWasFolded(t *testing.T) {
 	v := openViews(t, t.TempDir())
 	v.Follow(testTopic, []Source{l.part})
 	p := v.topics[testTopic].parts[0]
-	if _, err := p.step(v.db, 1); err != nil || p.state.next != 1 {
+	if _, err := p.step(v.db.DB, 1); err != nil || p.state.next != 1 {
 		t.Fatalf("folded to %d, %v", p.state.next, err)
 	}
 	write("gone", nil)
@@ -115,17 +116,60 @@ func TestADeleteThatWentBeforeItWasFolded(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if row, found, err := v.Latest(t.Context(), testTopic, []byte("gone"), At{Now: true}); found || err != nil {
-		t.Errorf("the deleted key: %v %v at offset %d", found, err, row.Offset)
+	whole := l.part.Whole()
+	last, covers, cuts := l.part.Marks().LastStable-1, whole-1, whole-2
+	for _, at := range []At{{Now: true}, {Offset: &last}, {Offset: &covers}} {
+		if row, found, err := v.Latest(t.Context(), testTopic, []byte("gone"), at); found || err != nil {
+			t.Errorf("%+v: the deleted key: %v %v at offset %d", at, found, err, row.Offset)
+		}
+		var keys []string
+		if err := v.Scan(t.Context(), testTopic, at, func(r Row) error {
+			keys = append(keys, string(r.Key))
+			return nil
+		}); err != nil || !slices.Equal(keys, []string{"kept", "filler"}) {
+			t.Errorf("%+v: keys %v, %v", at, keys, err)
+		}
+		if row, found, err := v.Latest(t.Context(), testTopic, []byte("kept"), at); !found || err != nil || string(row.Value) != "v" {
+			t.Errorf("%+v: the other key: %v %v %q", at, found, err, row.Value)
+		}
 	}
-	var keys []string
-	if err := v.Scan(t.Context(), testTopic, At{Now: true}, func(r Row) error {
-		keys = append(keys, string(r.Key))
-		return nil
-	}); err != nil || !slices.Equal(keys, []string{"kept", "filler"}) {
-		t.Errorf("keys %v, %v", keys, err)
+	if _, _, err := v.Latest(t.Context(), testTopic, []byte("gone"), At{Offset: &cuts}); !errors.Is(err, ErrCompacted) {
+		t.Errorf("a cut that leaves out what compaction has come to: %v", err)
 	}
-	if row, found, err := v.Latest(t.Context(), testTopic, []byte("kept"), At{Now: true}); !found || err != nil || string(row.Value) != "v" {
-		t.Errorf("the other key: %v %v %q", found, err, row.Value)
+}
+
+// TestALifeThatWentBeforeItWasFolded: the fold has come to a key's delete when the key lives again, is deleted again, and compaction takes all
+// of it. A cut between the two deletes must not tell the first one.
+func TestALifeThatWentBeforeItWasFolded(t *testing.T) {
+	l := openLog(t)
+	v := openViews(t, t.TempDir())
+	v.Follow(testTopic, []Source{l.part})
+	write := func(key string, value []byte) {
+		t.Helper()
+		if err := l.append(testRecord{ts: time.Now().UnixMilli(), key: []byte(key), value: value}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("gone", []byte("v1"))
+	write("gone", nil)
+	if _, err := v.current(t.Context(), testTopic); err != nil {
+		t.Fatal(err)
+	}
+	write("gone", []byte("v2"))
+	lived := l.part.Marks().LastStable - 1
+	write("gone", nil)
+	for range 2 { // the first round sees the tombstone, the second one takes it
+		write("filler", []byte("f"))
+		if err := l.store.Compact(1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if row, found, err := v.Latest(t.Context(), testTopic, []byte("gone"), At{Offset: &lived}); !errors.Is(err, ErrCompacted) {
+		t.Errorf("while it lived: %v %v at offset %d, deleted %v", found, err, row.Offset, row.Deleted)
+	}
+	whole := l.part.Whole() - 1
+	if row, found, err := v.Latest(t.Context(), testTopic, []byte("gone"), At{Offset: &whole}); err != nil || found && !row.Deleted {
+		t.Errorf("after its end: %v %v at offset %d", found, err, row.Offset)
 	}
 }

@@ -370,6 +370,7 @@ func dump(t interface{ Fatal(...any) }, v *Views, name string) map[string]string
 		}
 	}
 	v.mu.Unlock()
+	defer enter(t, v)()
 	err := v.db.View(func(txn *badger.Txn) error {
 		for partition, id := range ids {
 			for _, space := range []byte{spaceEntry, spaceState} {
@@ -392,18 +393,30 @@ func dump(t interface{ Fatal(...any) }, v *Views, name string) map[string]string
 	return all
 }
 
+// enter has the database open until leave is called.
+func enter(t interface{ Fatal(...any) }, v *Views) (leave func()) {
+	if err := v.enter(); err != nil {
+		t.Fatal(err)
+	}
+	return v.leave
+}
+
 // sweepAll runs the background's deletion until it finds nothing to do.
 func sweepAll(t interface{ Fatal(...any) }, v *Views) {
+	defer enter(t, v)()
 	for {
-		more, err := v.bury()
-		if err != nil {
-			t.Fatal(err)
+		id, more := v.nextDead()
+		if more {
+			if err := v.bury(id); err != nil {
+				t.Fatal(err)
+			}
 		}
+		var err error
 		for _, p := range v.all() {
 			s := sweeper{}
 			worked := true
 			for worked && err == nil {
-				worked, err = s.step(v.db, p)
+				worked, err = s.step(v.db.DB, p)
 				more = more || worked
 			}
 		}
@@ -449,8 +462,9 @@ func TestViewsAgainstTwin(t *testing.T) {
 				m.end(rapid.Int64Range(1, 2).Draw(t, "producer"), rapid.Bool().Draw(t, "commit"))
 			},
 			"fold": func(t *rapid.T) {
+				defer enter(t, m.views)()
 				for _, p := range m.parts() {
-					if _, err := p.step(m.views.db, p.src.Marks().LastStable); err != nil {
+					if _, err := p.step(m.views.db.DB, p.src.Marks().LastStable); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -474,6 +488,11 @@ func TestViewsAgainstTwin(t *testing.T) {
 				}
 				m.open(t)
 				m.follow()
+			},
+			"rest": func(t *rapid.T) {
+				if err := m.views.db.rest(time.Now().Add(2 * restAfter)); err != nil {
+					t.Fatal(err)
+				}
 			},
 			"rebuild": func(t *rapid.T) { m.rebuild() },
 			"":        func(*rapid.T) { m.check() },

@@ -294,6 +294,7 @@ func TestPartitionsComeAndGo(t *testing.T) {
 
 func allKeys(t *testing.T, v *Views) (keys []string) {
 	t.Helper()
+	defer enter(t, v)()
 	err := v.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{})
 		defer it.Close()

@@ -100,12 +100,23 @@ func (v *Views) open(ctx context.Context, name string, numbers ...int32) (*view,
 	}
 }
 
-// deleted tells of the latest entry of a key, whose record compaction has taken, that the key is deleted now. As long as compaction has come
-// no further than before the fold had caught up, the fold knows of every record that is left. Since it has no later one of the key, what superseded
-// the record was a delete, whose tombstone went before it was folded.
-func (w *view) deleted(h *hit) bool {
+// deleted tells of the latest entry of a key in a cut, whose record compaction has taken, that the key is deleted there. As long as compaction has
+// come no further than before the fold had caught up, the fold knows of every record that is left. What superseded the record lies below what
+// compaction has come to; where the cut takes in all of that and has no later entry of the key, it was a delete, whose tombstone went before it
+// was folded.
+func (w *view) deleted(h *hit, at *At) bool {
 	whole, known := w.whole[h.part]
-	return known && h.part.src.Whole() == whole
+	if !known || h.part.src.Whole() != whole {
+		return false
+	}
+	return at.now() || at.Offset != nil && *at.Offset >= whole-1
+}
+
+// covers tells whether a cut takes in all that is missing of a partition. In one that does not, a key may have lived again after a tombstone that is
+// gone, with neither its record nor the next tombstone left to tell of it.
+func (w *view) covers(p *partition, at *At) bool {
+	i := slices.IndexFunc(w.cursors, func(c *cursor) bool { return c.part == p })
+	return w.cursors[i].state.covers(at, w.cursors[i].start)
 }
 
 func (w *view) close() {
@@ -285,10 +296,10 @@ func (v *Views) latest(ctx context.Context, topic string, partitions []int32, ke
 	defer v.release(r)
 	row, found, err = r.read(&best)
 	switch {
-	case errors.Is(err, ErrCompacted) && best.tombstone:
+	case errors.Is(err, ErrCompacted) && best.tombstone && w.covers(best.part, &at):
 		row, found, err = r.row(&best), true, nil // all that there is to know of it is in the entry
 		row.Key = key
-	case errors.Is(err, ErrCompacted) && at.now() && w.deleted(&best):
+	case errors.Is(err, ErrCompacted) && w.deleted(&best, &at):
 		return Row{}, false, nil
 	case err != nil || !found:
 		return Row{}, false, err
@@ -349,9 +360,7 @@ func (v *Views) scan(ctx context.Context, topic string, partitions []int32, dele
 	reader := v.rowReader(topic)
 	defer v.release(reader)
 	win := newWindow(reader, fn)
-	if at.now() {
-		win.gone = w.deleted
-	}
+	win.gone = func(h *hit) bool { return w.deleted(h, &at) }
 	for {
 		if !w.leastKey() {
 			return win.flush(ctx)

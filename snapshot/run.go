@@ -15,7 +15,7 @@ func (v *Views) Run(ctx context.Context) error {
 	defer timer.Stop()
 	<-timer.C
 	for ctx.Err() == nil {
-		pause, err := b.turn()
+		pause, err := b.turn(time.Now())
 		if errors.Is(err, ErrClosed) {
 			return nil
 		}
@@ -44,28 +44,13 @@ type background struct {
 	sweep  sweeper
 }
 
-// turn returns how long to rest after it.
-func (b *background) turn() (time.Duration, error) {
-	if err := b.views.enter(); err != nil {
-		return 0, err
+// turn returns how long to rest after it. It has the database opened only where there is something to do.
+func (b *background) turn(begin time.Time) (time.Duration, error) {
+	if b.views.db.isClosed() {
+		return 0, ErrClosed
 	}
-	defer b.views.leave()
-	begin := time.Now()
 	if len(b.queue) == 0 {
-		more, err := b.views.bury()
-		if err != nil {
-			return 0, err
-		}
-		if !b.busy && !more {
-			var looked time.Duration
-			if !b.began.IsZero() {
-				looked = begin.Sub(b.began)
-			}
-			b.refill()
-			return idle(looked), nil
-		}
-		b.refill()
-		return rest(time.Since(begin)), nil
+		return b.endRound(begin)
 	}
 	if b.began.IsZero() {
 		b.began = begin
@@ -73,12 +58,39 @@ func (b *background) turn() (time.Duration, error) {
 	next := b.queue[0]
 	b.queue = b.queue[1:]
 	worked, err := b.work(next)
+	if errors.Is(err, ErrClosed) {
+		return 0, err
+	}
 	b.report(fold{next.topic, next.number}, err)
 	if worked {
 		b.busy = true
 		return rest(time.Since(begin)), nil
 	}
 	return 0, nil
+}
+
+// endRound buries a piece of what is dead. After a round that has found nothing to do it lets the database rest.
+func (b *background) endRound(begin time.Time) (time.Duration, error) {
+	if id, dead := b.views.nextDead(); dead {
+		if err := b.views.enter(); err != nil {
+			return 0, err
+		}
+		defer b.views.leave()
+		if err := b.views.bury(id); err != nil {
+			return 0, err
+		}
+		b.busy = true
+	}
+	if b.busy {
+		b.refill()
+		return rest(time.Since(begin)), nil
+	}
+	var looked time.Duration
+	if !b.began.IsZero() {
+		looked = begin.Sub(b.began)
+	}
+	b.refill()
+	return idle(looked), b.views.db.rest(begin)
 }
 
 // rest is the pause that makes work take its share.
@@ -97,14 +109,22 @@ func (b *background) refill() {
 }
 
 func (b *background) work(p *partition) (worked bool, err error) {
-	if p.behind() > 0 {
-		_, err := p.step(b.views.db, p.src.Marks().LastStable)
-		if errors.Is(err, errOtherLog) {
-			return true, b.views.replaceOther(p)
-		}
-		return err == nil, err
+	behind := p.behind() > 0
+	if !behind && !b.sweep.takes(p) {
+		return false, nil
 	}
-	return b.sweep.step(b.views.db, p)
+	if err := b.views.enter(); err != nil {
+		return false, err
+	}
+	defer b.views.leave()
+	if !behind {
+		return b.sweep.step(b.views.db.DB, p)
+	}
+	_, err = p.step(b.views.db.DB, p.src.Marks().LastStable)
+	if errors.Is(err, errOtherLog) {
+		return true, b.views.replaceOther(p)
+	}
+	return err == nil, err
 }
 
 // report logs a partition's trouble when it changes. One that cannot be folded stops nothing else; its queries fail with

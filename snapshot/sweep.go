@@ -1,8 +1,8 @@
 package snapshot
 
 import (
-	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -18,17 +18,29 @@ type sweeper struct {
 	trim  trim
 }
 
-// step works on p when it has a pass to make or to go on with. One pass is under way at a time.
-func (s *sweeper) step(db *badger.DB, p *partition) (worked bool, err error) {
+// takes tells whether p has a pass to make or to go on with. One pass is under way at a time.
+func (s *sweeper) takes(p *partition) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dropped || !p.verified {
+	switch {
+	case p.dropped || !p.verified:
+		return false
+	case s.p == p:
+		return true
+	case s.p != nil && !s.stale():
+		return false
+	}
+	return s.begin(p)
+}
+
+// step makes the next piece of the pass over p.
+func (s *sweeper) step(db *badger.DB, p *partition) (worked bool, err error) {
+	if !s.takes(p) {
 		return false, nil
 	}
-	if s.p != nil && s.p != p && !s.stale() {
-		return false, nil
-	}
-	if s.p != p && !s.begin(p) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dropped {
 		return false, nil
 	}
 	done, err := s.piece(db)
@@ -144,14 +156,10 @@ func deleteAll(txn *badger.Txn, keys [][]byte) error {
 	return nil
 }
 
-// bury deletes one bounded piece of the folds that are no more. more: there is more to do.
-func (v *Views) bury() (more bool, err error) {
+// bury deletes one bounded piece of a fold that is no more.
+func (v *Views) bury(id uint32) error {
 	txn := v.db.NewTransaction(true)
 	defer txn.Discard()
-	id, found := firstDead(txn)
-	if !found {
-		return false, nil
-	}
 	var keys [][]byte
 	size, all := 0, true
 	for _, space := range []byte{spaceEntry, spaceState} {
@@ -166,15 +174,21 @@ func (v *Views) bury() (more bool, err error) {
 	if all {
 		keys = append(keys, deadKey(id))
 	}
-	return true, deleteAll(txn, keys)
+	if err := deleteAll(txn, keys); err != nil || !all {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.dead = slices.DeleteFunc(v.dead, func(other uint32) bool { return other == id })
+	return nil
 }
 
-func firstDead(txn *badger.Txn) (id uint32, found bool) {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceDead}})
-	defer it.Close()
-	it.Rewind()
-	if !it.Valid() {
+// nextDead is a fold that is to be buried.
+func (v *Views) nextDead() (id uint32, found bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.dead) == 0 {
 		return 0, false
 	}
-	return binary.BigEndian.Uint32(it.Item().Key()[1:]), true
+	return v.dead[0], true
 }

@@ -8,31 +8,19 @@ import (
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/dgraph-io/badger/v4/options"
-
-	"github.com/rowtrail/rowtrail/log/tables"
-)
-
-// Sizes of the database: small, as a view is an index.
-const (
-	memTableSize   = 8 << 20 // Badger takes transactions of 15% of it; up to three are in memory
-	blockCacheSize = 16 << 20
-	indexCacheSize = 16 << 20
-	valueThreshold = 64 << 10 // an entry is far smaller: nothing goes to the value log
 )
 
 // Views are the views of one node. Safe for concurrent use.
 type Views struct {
-	db     *badger.DB
+	db     *database
 	logger *slog.Logger
 
 	readers sync.Pool // of *record.Reader
 
 	mu     sync.Mutex
-	closed bool
-	users  sync.WaitGroup // what uses db; nothing is added once closed
 	topics map[string]*topic
 	ids    map[fold]uint32 // of every fold in the database
+	dead   []uint32        // of the folds that are no more, whose entries are still in the database
 	lastID uint32
 }
 
@@ -43,36 +31,19 @@ func open(dir string, opts Options, memTable int64) (*Views, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := tables.RemoveUnborn(dir); err != nil {
-		return nil, fmt.Errorf("open views database in %s: %w", dir, err)
-	}
-	adapter := tables.NewLogger(opts.Logger, "storage engine of the views")
-	db, err := badger.Open(badger.DefaultOptions(dir).
-		WithLogger(adapter).
-		WithSyncWrites(false).
-		WithDetectConflicts(false).
-		WithNumVersionsToKeep(1).
-		WithCompression(options.Snappy).
-		WithMemTableSize(memTable).
-		WithValueThreshold(valueThreshold).
-		WithNumMemtables(2).
-		WithNumCompactors(2).
-		WithValueLogFileSize(memTable).
-		WithBlockCacheSize(blockCacheSize).
-		WithIndexCacheSize(indexCacheSize).
-		WithMetricsEnabled(false))
+	reopen := func() (*badger.DB, error) { return openBadger(dir, opts.Logger, memTable) }
+	db, err := reopen()
 	if err != nil {
-		return nil, fmt.Errorf("open views database in %s: %w", dir, err)
+		return nil, err
 	}
-	adapter.Opened()
-	v := &Views{db: db, logger: opts.Logger, topics: map[string]*topic{}, ids: map[fold]uint32{}}
+	v := &Views{db: newDatabase(db, reopen), logger: opts.Logger, topics: map[string]*topic{}, ids: map[fold]uint32{}}
 	if err := v.load(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return v, nil
 }
 
-// load reads the folds' ids.
+// load reads the ids of the folds, and of those that are no more.
 func (v *Views) load() error {
 	want := []byte{formatVersion}
 	var got []byte
@@ -111,7 +82,8 @@ func (v *Views) load() error {
 		dead := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{spaceDead}})
 		defer dead.Close()
 		for dead.Rewind(); dead.Valid(); dead.Next() {
-			v.lastID = max(v.lastID, binary.BigEndian.Uint32(dead.Item().Key()[1:]))
+			id := binary.BigEndian.Uint32(dead.Item().Key()[1:])
+			v.dead, v.lastID = append(v.dead, id), max(v.lastID, id)
 		}
 		return nil
 	})
@@ -129,30 +101,9 @@ func idOf(item *badger.Item) (id uint32, err error) {
 }
 
 // Close waits for what runs and closes the database.
-func (v *Views) Close() error {
-	v.mu.Lock()
-	closed := v.closed
-	v.closed = true
-	v.mu.Unlock()
-	if closed {
-		return nil
-	}
-	v.users.Wait()
-	if err := v.db.Close(); err != nil {
-		return fmt.Errorf("close views database: %w", err)
-	}
-	return nil
-}
+func (v *Views) Close() error { return v.db.end() }
 
-// enter keeps the database open until leave.
-func (v *Views) enter() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.closed {
-		return ErrClosed
-	}
-	v.users.Add(1)
-	return nil
-}
+// enter has the database open until leave.
+func (v *Views) enter() error { return v.db.enter() }
 
-func (v *Views) leave() { v.users.Done() }
+func (v *Views) leave() { v.db.leave() }

@@ -332,7 +332,9 @@ func killChild(dir string) {
 	for err == nil {
 		v.Follow(testTopic, []Source{killSource()})
 		if _, err = v.current(context.Background(), testTopic); err == nil {
-			_, err = v.bury()
+			if id, dead := v.nextDead(); dead {
+				err = v.bury(id)
+			}
 		}
 		if err == nil {
 			err = v.Rebuild(context.Background(), testTopic)
