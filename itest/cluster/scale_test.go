@@ -25,7 +25,7 @@ const (
 const (
 	scaleTopics   = 10 // the partitions are spread over them
 	idleFor       = 20 * time.Second
-	quietAfter    = 3 * time.Second // what the load has left to do is done
+	quietAfter    = 15 * time.Second // what the load has left to do is done, and the views rest
 	scaleRecords  = 4               // in every partition
 	scaleBytes    = 1024            // in every record
 	scaleDeadline = 60 * time.Second
