@@ -63,7 +63,7 @@ failover: build ## how long a partition takes no writes when its leader dies, st
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/failover
 
 scale: build ## 1,000 partitions on three processes: idle CPU, memory, and until all take writes when one is killed
-	ROWTRAIL_BINARY=$(CURDIR)/bin/rowtrail go test ./itest/cluster -count=1 -run TestManyPartitions -v -args -scale.idle
+	ROWTRAIL_BINARY=$(CURDIR)/bin/rowtrail go test ./itest/cluster -count=1 -run TestManyPartitions -v
 
 clean:
 	rm -rf bin .cache

@@ -107,8 +107,8 @@ const (
 	backgroundShare = 0.2
 	// idleInterval is how often partitions are looked at when none has anything to fold; of very many, as seldom as keeps the looking to
 	// idleShare of one core's time, but not more seldom than idleMost.
-	idleInterval = 200 * time.Millisecond
-	idleShare    = 0.001
+	idleInterval = 500 * time.Millisecond
+	idleShare    = 0.0003
 	idleMost     = time.Second
 
 	foldBytes   = 1 << 20   // of log read in one step

@@ -34,10 +34,6 @@ const (
 // scalePartitions may be raised to see what more partitions cost.
 var scalePartitions = flag.Int("scale.partitions", boundedPartitions, "partitions of TestManyPartitions; of more than 1,000 the figures are printed only")
 
-// scaleIdle makes the idle bound one that fails the test. What a process takes while nothing happens is mostly what its machine takes to wake a
-// thread, so it is held on a machine that does nothing else.
-var scaleIdle = flag.Bool("scale.idle", false, "fail where idle nodes take more than their bound")
-
 // TestManyPartitions: 1,000 partitions of three replicas on three nodes cost little while nobody uses them, and have leaders soon after a node has died.
 func TestManyPartitions(t *testing.T) {
 	bounded := *scalePartitions <= boundedPartitions
@@ -66,7 +62,7 @@ func TestManyPartitions(t *testing.T) {
 			t.Errorf("a process has %s MiB of memory, want less than %s", mib(m.Resident), mib(memoryBound))
 		}
 	}
-	if total := sum(cores); *scaleIdle && bounded && total >= idleCPU {
+	if total := sum(cores); bounded && total >= idleCPU {
 		t.Errorf("idle nodes take %.3f of a core, want less than %.2f", total, idleCPU)
 	}
 
