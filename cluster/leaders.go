@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rowtrail/rowtrail/fields"
 	"github.com/rowtrail/rowtrail/log"
 )
 
@@ -205,14 +206,14 @@ func encodeLeaders(as []announcement) []byte {
 func isLeaders(b []byte) bool { return len(b) > 1 && b[0] == wireVersion && b[1] == wireLeaders }
 
 func decodeLeaders(b []byte) ([]announcement, error) {
-	r := wireReader{b: b[2:]}
+	r := fields.Read(b[2:])
 	var out []announcement
-	for range min(r.uvarint(), uint64(len(b))) {
-		a := announcement{group: log.GroupID(r.uvarint()), epoch: int32(uint32(r.uvarint()))} //nolint:gosec // an epoch
-		for range min(r.uvarint(), maxNodes) {
-			a.inSync = append(a.inSync, int32(uint32(r.uvarint()))) //nolint:gosec // a node id
+	for range min(r.Uvarint(), uint64(len(b))) {
+		a := announcement{group: log.GroupID(r.Uvarint()), epoch: int32(uint32(r.Uvarint()))} //nolint:gosec // an epoch
+		for range min(r.Uvarint(), maxNodes) {
+			a.inSync = append(a.inSync, int32(uint32(r.Uvarint()))) //nolint:gosec // a node id
 		}
-		if r.bad {
+		if !r.OK() {
 			return nil, errWire
 		}
 		out = append(out, a)

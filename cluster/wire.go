@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rowtrail/rowtrail/cluster/peer"
+	"github.com/rowtrail/rowtrail/fields"
 	"github.com/rowtrail/rowtrail/log"
 )
 
@@ -171,24 +172,24 @@ func decodeFrame(b []byte, from, to int32, f func(Envelope)) error {
 	if len(b) == 0 || b[0] != wireVersion {
 		return fmt.Errorf("%w: its version is not known", errWire)
 	}
-	r := wireReader{b: b[1:], frame: len(b)}
-	for len(r.b) > 0 {
+	r := wireReader{fields.Read(b[1:]), len(b)}
+	for r.Len() > 0 {
 		var e Envelope
-		switch tag := r.byte(); tag {
+		switch tag := r.Byte(); tag {
 		case wireHeartbeat, wireAnswer:
 			t := raftpb.MsgHeartbeat
 			if tag == wireAnswer {
 				t = raftpb.MsgHeartbeatResp
 			}
 			e = r.head(t, from, to)
-			e.Message.Context = r.own(r.bytes(r.uvarint()))
+			e.Message.Context = r.own(r.Bytes())
 		case wireAppend:
 			e = r.head(raftpb.MsgApp, from, to)
 			r.appends(e.Message)
 		case wireMessage:
-			e.Group, e.Shared = log.GroupID(r.uvarint()), r.uvarint()
+			e.Group, e.Shared = log.GroupID(r.Uvarint()), r.Uvarint()
 			e.Message = &raftpb.Message{}
-			if err := proto.Unmarshal(r.bytes(r.uvarint()), e.Message); err != nil {
+			if err := proto.Unmarshal(r.Bytes(), e.Message); err != nil {
 				return fmt.Errorf("%w: %w", errWire, err)
 			}
 			if memberOf(e.Message.GetFrom()).Node != from || memberOf(e.Message.GetTo()).Node != to {
@@ -197,7 +198,7 @@ func decodeFrame(b []byte, from, to int32, f func(Envelope)) error {
 		default:
 			return fmt.Errorf("%w: tag %q", errWire, tag)
 		}
-		if r.bad {
+		if !r.OK() {
 			return fmt.Errorf("%w: it is cut", errWire)
 		}
 		f(e)
@@ -205,37 +206,10 @@ func decodeFrame(b []byte, from, to int32, f func(Envelope)) error {
 	return nil
 }
 
-// wireReader reads a frame; bad is sticky.
+// wireReader reads a frame.
 type wireReader struct {
-	b     []byte
+	fields.Reader
 	frame int // bytes of the whole
-	bad   bool
-}
-
-func (r *wireReader) byte() byte {
-	c := r.b[0]
-	r.b = r.b[1:]
-	return c
-}
-
-func (r *wireReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *wireReader) bytes(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return nil
-	}
-	b := r.b[:n]
-	r.b = r.b[n:]
-	return b
 }
 
 // own makes bytes of the frame the message's; nil for none.
@@ -244,16 +218,16 @@ func (r *wireReader) own(b []byte) []byte {
 	case len(b) == 0:
 		return nil
 	case 2*len(b) >= r.frame:
-		return b[:len(b):len(b)]
+		return b
 	}
 	return append([]byte(nil), b...)
 }
 
 func (r *wireReader) head(t raftpb.MessageType, from, to int32) Envelope {
-	group := log.GroupID(r.uvarint())
-	fromID := Member{from, uint32(r.uvarint())}.raftID() //nolint:gosec // a generation
-	toID := Member{to, uint32(r.uvarint())}.raftID()     //nolint:gosec // a generation
-	term, commit, shared := r.uvarint(), r.uvarint(), r.uvarint()
+	group := log.GroupID(r.Uvarint())
+	fromID := Member{from, uint32(r.Uvarint())}.raftID() //nolint:gosec // a generation
+	toID := Member{to, uint32(r.Uvarint())}.raftID()     //nolint:gosec // a generation
+	term, commit, shared := r.Uvarint(), r.Uvarint(), r.Uvarint()
 	// One allocation for what would be six: there are thousands a second.
 	x := &struct {
 		m                      raftpb.Message
@@ -266,16 +240,12 @@ func (r *wireReader) head(t raftpb.MessageType, from, to int32) Envelope {
 }
 
 func (r *wireReader) appends(m *raftpb.Message) {
-	index, term, n := r.uvarint(), r.uvarint(), r.uvarint()
+	index, term, n := r.Uvarint(), r.Uvarint(), r.Count()
 	m.Index, m.LogTerm = &index, &term
-	if n > uint64(len(r.b)) { // an entry takes more than a byte
-		r.bad, r.b = true, nil
-		return
-	}
 	m.Entries = make([]*raftpb.Entry, 0, n)
-	for at := index + 1; n > 0 && !r.bad; n-- {
-		t, term, index := raftpb.EntryType(r.uvarint()), r.uvarint(), at //nolint:gosec // an enumeration
-		m.Entries = append(m.Entries, &raftpb.Entry{Type: t.Enum(), Term: &term, Index: &index, Data: r.own(r.bytes(r.uvarint()))})
+	for at := index + 1; n > 0 && r.OK(); n-- {
+		t, term, index := raftpb.EntryType(r.Uvarint()), r.Uvarint(), at //nolint:gosec // an enumeration
+		m.Entries = append(m.Entries, &raftpb.Entry{Type: t.Enum(), Term: &term, Index: &index, Data: r.own(r.Bytes())})
 		at++
 	}
 }

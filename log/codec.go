@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+
+	"github.com/rowtrail/rowtrail/fields"
 )
 
 // foldVersion is the version of an encoded fold, in checkpoints and horizons. Another version in a checkpoint means that
@@ -59,8 +61,8 @@ func (s *fold) encode() []byte {
 	}
 	e.u(uint64(len(s.confs)))
 	for _, c := range s.confs {
-		e.u(c.index, uint64(len(c.conf)))
-		e.b = append(e.b, c.conf...)
+		e.u(c.index)
+		e.b = fields.AppendBytes(e.b, c.conf)
 	}
 	return binary.BigEndian.AppendUint32(e.b, crc32.Checksum(e.b, castagnoli))
 }
@@ -79,49 +81,49 @@ func decodeFold(b []byte) (fold, error) {
 	if version != foldVersion && version != foldVersionNoConfs && version != foldVersionNoStart {
 		return s, fmt.Errorf("%w: a fold of version %d, this release reads %d", ErrFormat, version, foldVersion)
 	}
-	d := decoder{b: body[1:]}
-	s.horizon = horizon{first: d.u(), prevTerm: d.u(), base: d.i(), logStart: d.i()}
+	d := fields.Read(body[1:])
+	s.horizon = horizon{first: d.Uvarint(), prevTerm: d.Uvarint(), base: d.Varint(), logStart: d.Varint()}
 	s.horizon.start = s.horizon.base
 	if version != foldVersionNoStart {
-		s.horizon.start = d.i()
+		s.horizon.start = d.Varint()
 	}
 	if version == foldVersion {
-		s.horizon.installed = d.i()
+		s.horizon.installed = d.Varint()
 	}
-	s.applied, s.hwm, s.bytes = d.u(), d.i(), d.i()
-	for range d.count() {
-		s.epochs = append(s.epochs, epochStart{term: d.u(), index: d.u(), offset: d.i()})
+	s.applied, s.hwm, s.bytes = d.Uvarint(), d.Varint(), d.Varint()
+	for range d.Count() {
+		s.epochs = append(s.epochs, epochStart{term: d.Uvarint(), index: d.Uvarint(), offset: d.Varint()})
 	}
-	s.index.stride = max(d.u(), 1)
+	s.index.stride = max(d.Uvarint(), 1)
 	var prev point
-	for range d.count() {
-		prev = point{index: prev.index + d.u(), base: prev.base + d.i(), maxTs: prev.maxTs + d.i()}
+	for range d.Count() {
+		prev = point{index: prev.index + d.Uvarint(), base: prev.base + d.Varint(), maxTs: prev.maxTs + d.Varint()}
 		s.index.points = append(s.index.points, prev)
 	}
-	for range d.count() {
+	for range d.Count() {
 		p := &producer{
-			id: d.i(), epoch: int16(d.i()), coordinatorEpoch: int32(d.i()),
-			since: d.i(), lastOffset: d.i(), lastTs: d.i(), txnFirst: d.i(),
+			id: d.Varint(), epoch: int16(d.Varint()), coordinatorEpoch: int32(d.Varint()),
+			since: d.Varint(), lastOffset: d.Varint(), lastTs: d.Varint(), txnFirst: d.Varint(),
 		}
-		p.anySeq = d.u() == 1
-		p.n = int(min(d.u(), windowLen))
+		p.anySeq = d.Uvarint() == 1
+		p.n = int(min(d.Uvarint(), windowLen))
 		for i := range p.n {
-			p.window[i] = sentBatch{firstSeq: int32(d.i()), lastSeq: int32(d.i()), base: d.i(), last: d.i()}
+			p.window[i] = sentBatch{firstSeq: int32(d.Varint()), lastSeq: int32(d.Varint()), base: d.Varint(), last: d.Varint()}
 		}
 		s.producers[p.id] = p
 	}
-	for range d.count() {
-		s.txns.open = append(s.txns.open, openTxn{producerID: d.i(), first: d.i()})
+	for range d.Count() {
+		s.txns.open = append(s.txns.open, openTxn{producerID: d.Varint(), first: d.Varint()})
 	}
-	for range d.count() {
-		s.txns.addAborted(AbortedTxn{ProducerID: d.i(), FirstOffset: d.i(), LastOffset: d.i()})
+	for range d.Count() {
+		s.txns.addAborted(AbortedTxn{ProducerID: d.Varint(), FirstOffset: d.Varint(), LastOffset: d.Varint()})
 	}
 	if version == foldVersion {
-		for range d.count() {
-			s.confs = append(s.confs, confChange{index: d.u(), conf: d.bytes()})
+		for range d.Count() {
+			s.confs = append(s.confs, confChange{index: d.Uvarint(), conf: append([]byte(nil), d.Bytes()...)})
 		}
 	}
-	if d.bad || len(d.b) != 0 {
+	if !d.Done() {
 		return s, fmt.Errorf("%w: a fold's fields do not fill it", ErrFormat)
 	}
 	return s, nil
@@ -140,48 +142,4 @@ func (e *encoder) i(vs ...int64) {
 	for _, v := range vs {
 		e.b = binary.AppendVarint(e.b, v)
 	}
-}
-
-// decoder reads varints; bad is sticky.
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-func (d *decoder) u() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) i() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-// bytes reads a length and so many bytes.
-func (d *decoder) bytes() []byte {
-	n := d.count()
-	b := append([]byte(nil), d.b[:n]...)
-	d.b = d.b[n:]
-	return b
-}
-
-// count reads the number of elements to come; each takes at least one byte.
-func (d *decoder) count() int {
-	n := d.u()
-	if n > uint64(len(d.b)) {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	return int(n)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/rowtrail/rowtrail/fields"
 )
 
 // Incoming is a raftSnapshot on its way into a partition. Its batches are stored under run ids of this partition that no manifest names, so until
@@ -53,13 +55,13 @@ func decodeIncoming(b []byte) (*incomingRecord, error) {
 	if len(b) == 0 || b[0] != snapshotVersion {
 		return nil, fmt.Errorf("%w: a raftSnapshot's record of %d bytes", ErrFormat, len(b))
 	}
-	d := decoder{b: b[1:]}
-	r := &incomingRecord{sender: d.u(), local: map[uint64]uint64{}}
-	for range d.count() {
-		from := d.u()
-		r.local[from] = d.u()
+	d := fields.Read(b[1:])
+	r := &incomingRecord{sender: d.Uvarint(), local: map[uint64]uint64{}}
+	for range d.Count() {
+		from := d.Uvarint()
+		r.local[from] = d.Uvarint()
 	}
-	if d.bad || len(d.b) != 0 {
+	if !d.Done() {
 		return nil, fmt.Errorf("%w: a raftSnapshot's record of %d bytes", ErrFormat, len(b))
 	}
 	return r, nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/rowtrail/rowtrail/fields"
 )
 
 // load reads a partition's state: hard state, horizon and checkpoint, then the entries behind the checkpoint. What
@@ -179,9 +181,9 @@ func encodeHardState(h HardState) []byte {
 }
 
 func decodeHardState(b []byte) (HardState, error) {
-	d := decoder{b: b}
-	h := HardState{Term: d.u(), Vote: d.u(), Commit: d.u()}
-	if d.bad || len(d.b) != 0 {
+	d := fields.Read(b)
+	h := HardState{Term: d.Uvarint(), Vote: d.Uvarint(), Commit: d.Uvarint()}
+	if !d.Done() {
 		return HardState{}, fmt.Errorf("%w: hard state of %d bytes", ErrFormat, len(b))
 	}
 	return h, nil

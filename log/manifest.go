@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"sort"
+
+	"github.com/rowtrail/rowtrail/fields"
 )
 
 // manifestVersion is the version of an encoded manifest. It cannot be rebuilt, so a new version has to read the old one.
@@ -99,15 +101,15 @@ func decodeManifest(b []byte) (*manifest, error) {
 	if body[0] != manifestVersion {
 		return nil, fmt.Errorf("%w: a manifest of version %d, this release reads %d", ErrFormat, body[0], manifestVersion)
 	}
-	d := decoder{b: body[1:]}
-	nextRun, retired := d.u(), d.i()
+	d := fields.Read(body[1:])
+	nextRun, retired := d.Uvarint(), d.Varint()
 	var runs []run
-	for range d.count() {
+	for range d.Count() {
 		runs = append(runs, run{
-			id: d.u(), base: d.i(), next: d.i(), bytes: d.i(), batches: d.i(), maxTs: d.i(), mortal: d.i(), clean: d.i(),
+			id: d.Uvarint(), base: d.Varint(), next: d.Varint(), bytes: d.Varint(), batches: d.Varint(), maxTs: d.Varint(), mortal: d.Varint(), clean: d.Varint(),
 		})
 	}
-	if d.bad || len(d.b) != 0 {
+	if !d.Done() {
 		return nil, fmt.Errorf("%w: a manifest's fields do not fill it", ErrFormat)
 	}
 	return newManifest(nextRun, retired, runs), nil

@@ -1,9 +1,12 @@
 package log
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+
+	"github.com/rowtrail/rowtrail/fields"
 )
 
 // RaftSnapshot is what a replica needs to go on from where another one's horizon is: the fold there and the compacted runs below. It is not
@@ -56,8 +59,7 @@ func (r *RaftSnapshot) Encode() []byte {
 	e := encoder{[]byte{snapshotVersion}}
 	e.u(r.Index, r.Term)
 	for _, b := range [][]byte{r.Configuration, r.base.encode(), r.man.encode()} {
-		e.u(uint64(len(b)))
-		e.b = append(e.b, b...)
+		e.b = fields.AppendBytes(e.b, b)
 	}
 	return binary.BigEndian.AppendUint32(e.b, crc32.Checksum(e.b, castagnoli))
 }
@@ -70,13 +72,13 @@ func DecodeRaftSnapshot(b []byte) (*RaftSnapshot, error) {
 	if b[0] != snapshotVersion {
 		return nil, fmt.Errorf("%w: a raftSnapshot of version %d, this release reads %d", ErrFormat, b[0], snapshotVersion)
 	}
-	d := decoder{b: b[1 : len(b)-4]}
-	r := &RaftSnapshot{Index: d.u(), Term: d.u()}
-	if conf := d.bytes(); len(conf) > 0 {
-		r.Configuration = conf
+	d := fields.Read(b[1 : len(b)-4])
+	r := &RaftSnapshot{Index: d.Uvarint(), Term: d.Uvarint()}
+	if conf := d.Bytes(); len(conf) > 0 {
+		r.Configuration = bytes.Clone(conf)
 	}
-	base, man := d.bytes(), d.bytes()
-	if d.bad || len(d.b) != 0 {
+	base, man := d.Bytes(), d.Bytes()
+	if !d.Done() {
 		return nil, fmt.Errorf("%w: a raftSnapshot's fields do not fill it", ErrFormat)
 	}
 	var err error
@@ -125,8 +127,7 @@ func (p *Partition) SnapshotChunk(r *RaftSnapshot, at SnapshotCursor) ([]byte, S
 	for j := range c.batches {
 		b := &c.batches[j]
 		e.i(b.meta.base, b.meta.last, int64(b.meta.epoch), b.meta.clean, b.meta.maxTs)
-		e.u(uint64(len(b.data)))
-		e.b = append(e.b, b.data...)
+		e.b = fields.AppendBytes(e.b, b.data)
 		next.Offset = b.meta.next()
 	}
 	if !c.more {
@@ -149,13 +150,13 @@ func decodeSnapshotChunk(b []byte) (snapshotChunk, error) {
 	if len(b) < 4 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.BigEndian.Uint32(b[len(b)-4:]) {
 		return snapshotChunk{}, fmt.Errorf("%w: the checksum of a raftSnapshot's chunk is wrong", ErrCorrupt)
 	}
-	d := decoder{b: b[:len(b)-4]}
-	c := snapshotChunk{run: d.u()}
-	for range d.count() {
-		m := runMeta{base: d.i(), last: d.i(), epoch: int32(d.i()), clean: d.i(), maxTs: d.i()}
-		data := d.bytes()
+	d := fields.Read(b[:len(b)-4])
+	c := snapshotChunk{run: d.Uvarint()}
+	for range d.Count() {
+		m := runMeta{base: d.Varint(), last: d.Varint(), epoch: int32(d.Varint()), clean: d.Varint(), maxTs: d.Varint()}
+		data := d.Bytes()
 		m.size = int32(len(data))
-		if d.bad {
+		if !d.OK() {
 			break
 		}
 		if err := m.check(data); err != nil {
@@ -163,7 +164,7 @@ func decodeSnapshotChunk(b []byte) (snapshotChunk, error) {
 		}
 		c.batches = append(c.batches, storedBatch{meta: m, data: data})
 	}
-	if d.bad || len(d.b) != 0 {
+	if !d.Done() {
 		return c, fmt.Errorf("%w: the fields of a raftSnapshot's chunk do not fill it", ErrFormat)
 	}
 	return c, nil

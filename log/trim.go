@@ -3,6 +3,8 @@ package log
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/rowtrail/rowtrail/fields"
 )
 
 // A trim entry tells every replica where the log starts from now on: what retention and DeleteRecords decide is replicated like
@@ -25,8 +27,8 @@ func parseTrim(b []byte) (logStart int64, err error) {
 	if len(b) < 3 || b[0] != trimTag || b[1] != trimVersion {
 		return 0, fmt.Errorf("%w: a trim entry of %d bytes", ErrFormat, len(b))
 	}
-	logStart, n := binary.Varint(b[2:])
-	if n <= 0 || n != len(b)-2 || logStart < 0 {
+	r := fields.Read(b[2:])
+	if logStart = r.Varint(); !r.Done() || logStart < 0 {
 		return 0, fmt.Errorf("%w: a trim entry of %d bytes", ErrFormat, len(b))
 	}
 	return logStart, nil

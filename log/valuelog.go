@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/rowtrail/rowtrail/log/tables"
 )
 
 // What is known here of Badger's value-log files: a header, then records of meta, user meta, lengths, key with version,
@@ -49,7 +51,7 @@ func walkValueLog(path string, f func(*valueRecord) error) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		n, klen, vlen := parseRecordHeader(head)
+		n, klen, vlen := tables.RecordHeader(head)
 		size := int64(n) + klen + vlen + crc32.Size
 		if n == 0 || klen <= versionLen || klen > maxRecordKey || at+size > info.Size() {
 			return nil
@@ -73,24 +75,6 @@ func walkValueLog(path string, f func(*valueRecord) error) error {
 		}
 		at += size
 	}
-}
-
-// parseRecordHeader returns the header's length, or 0.
-func parseRecordHeader(b []byte) (n int, klen, vlen int64) {
-	if len(b) < 3 {
-		return 0, 0, 0
-	}
-	n = 2
-	var v [3]uint64 // key length, value length, expiry
-	for i := range v {
-		x, used := binary.Uvarint(b[n:])
-		if used <= 0 || x > 1<<31 {
-			return 0, 0, 0
-		}
-		v[i] = x
-		n += used
-	}
-	return n, int64(v[0]), int64(v[1])
 }
 
 // valueLogFile is where a value-log file is.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/rowtrail/rowtrail/fields"
 )
 
 // Key spaces of the database.
@@ -133,12 +135,12 @@ func parseEntry(b []byte) (e entry, err error) {
 		return e, fmt.Errorf("read entry: %w", errCorrupt)
 	}
 	e.tombstone, e.place = b[0]&flagTombstone != 0, placeState(b[0]&placeMask)
-	r := fields{b: b[1:]}
-	e.timestamp, e.size = r.varint(), int64(r.uvarint())
+	r := fields.Read(b[1:])
+	e.timestamp, e.size = r.Varint(), int64(r.Uvarint())
 	if e.place == placeKnown {
-		e.commit, e.commitTime = r.uvarint(), r.varint()
+		e.commit, e.commitTime = r.Uvarint(), r.Varint()
 	}
-	if r.bad {
+	if !r.OK() {
 		return e, fmt.Errorf("read entry: %w", errCorrupt)
 	}
 	return e, nil
@@ -224,30 +226,4 @@ func parseState(b []byte) (state, error) {
 		next: int64(n(0)), log: n(1), base: int64(n(2)), last: int64(n(3)), whole: int64(n(4)), wholeCommit: n(5), wholeTime: int64(n(6)),
 		installed: int64(n(7)), epoch: int32(be.Uint32(b[64:])), crc: be.Uint32(b[68:]),
 	}, nil
-}
-
-// fields reads varints; bad is sticky.
-type fields struct {
-	b   []byte
-	bad bool
-}
-
-func (f *fields) advance(n int) {
-	if n <= 0 {
-		f.bad, f.b = true, nil
-		return
-	}
-	f.b = f.b[n:]
-}
-
-func (f *fields) uvarint() uint64 {
-	v, n := binary.Uvarint(f.b)
-	f.advance(n)
-	return v
-}
-
-func (f *fields) varint() int64 {
-	v, n := binary.Varint(f.b)
-	f.advance(n)
-	return v
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/rowtrail/rowtrail/fields"
 	"github.com/rowtrail/rowtrail/log/record"
 )
 
@@ -66,12 +67,12 @@ func readPlace(e *entry, r *record.Record) {
 	if len(b) == 0 || b[0] != positionVersion {
 		return
 	}
-	f := fields{b: b[1:]}
-	commit := f.uvarint()
-	f.uvarint()
-	f.uvarint()
-	commitTime := f.varint()
-	if !f.bad {
+	f := fields.Read(b[1:])
+	commit := f.Uvarint()
+	f.Uvarint()
+	f.Uvarint()
+	commitTime := f.Varint()
+	if f.OK() {
 		e.place, e.commit, e.commitTime = placeKnown, commit, commitTime
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/rowtrail/rowtrail/fields"
 )
 
 // PositionHeader is the record header that carries Position on every change record and tombstone.
@@ -63,11 +65,11 @@ func ParsePosition(b []byte) (Position, error) {
 	if b[0] != positionVersion {
 		return Position{}, fmt.Errorf("parse position: version %d, this build reads %d: %w", b[0], positionVersion, ErrPosition)
 	}
-	r := varintReader{b: b[1:], ok: true}
-	p := Position{Commit: r.uvarint(), Order: r.uvarint(), CollectionOrder: r.uvarint(), CommitTime: r.varint()}
-	p.Schema = r.uint64()
-	count := r.uvarint()
-	if !r.ok || count > maxColumns || count > uint64(len(r.b)) {
+	r := fields.Read(b[1:])
+	p := Position{Commit: r.Uvarint(), Order: r.Uvarint(), CollectionOrder: r.Uvarint(), CommitTime: r.Varint()}
+	p.Schema = r.Uint64()
+	count := r.Count()
+	if !r.OK() || count > maxColumns {
 		return Position{}, fmt.Errorf("parse position: truncated: %w", ErrPosition)
 	}
 	if count > 0 {
@@ -75,56 +77,15 @@ func ParsePosition(b []byte) (Position, error) {
 	}
 	column := uint64(0)
 	for i := range count {
-		step := r.uvarint()
+		step := r.Uvarint()
 		column += step
-		if !r.ok || step >= maxColumns || column >= maxColumns || (i > 0 && step == 0) {
+		if !r.OK() || step >= maxColumns || column >= maxColumns || (i > 0 && step == 0) {
 			return Position{}, fmt.Errorf("parse position: absent columns: %w", ErrPosition)
 		}
 		p.Absent = append(p.Absent, uint16(column))
 	}
-	if len(r.b) != 0 {
-		return Position{}, fmt.Errorf("parse position: %d bytes left over: %w", len(r.b), ErrPosition)
+	if r.Len() != 0 {
+		return Position{}, fmt.Errorf("parse position: %d bytes left over: %w", r.Len(), ErrPosition)
 	}
 	return p, nil
-}
-
-type varintReader struct {
-	b  []byte
-	ok bool
-}
-
-func (r *varintReader) advance(n int) bool {
-	if n <= 0 {
-		r.ok = false
-		r.b = nil
-		return false
-	}
-	r.b = r.b[n:]
-	return true
-}
-
-func (r *varintReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if !r.advance(n) {
-		return 0
-	}
-	return v
-}
-
-func (r *varintReader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if !r.advance(n) {
-		return 0
-	}
-	return v
-}
-
-func (r *varintReader) uint64() uint64 {
-	if len(r.b) < 8 {
-		r.advance(-1)
-		return 0
-	}
-	v := binary.BigEndian.Uint64(r.b)
-	r.b = r.b[8:]
-	return v
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/rowtrail/rowtrail/fields"
 )
 
 // Column describes one column as the source has it.
@@ -135,10 +137,7 @@ func (s *Schema) check() error {
 // fingerprint hashes every field, each with its length, in a fixed order.
 func (s *Schema) fingerprint() uint64 {
 	var b []byte
-	str := func(v string) {
-		b = binary.AppendUvarint(b, uint64(len(v)))
-		b = append(b, v...)
-	}
+	str := func(v string) { b = fields.AppendBytes(b, v) }
 	num := func(v int64) { b = binary.AppendVarint(b, v) }
 	flag := func(v bool) {
 		if v {

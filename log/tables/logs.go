@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/rowtrail/rowtrail/fields"
 )
 
 // What is known here of a memtable's log: a header, then records of meta, user meta, lengths, expiry, key with version, value and
@@ -76,25 +78,28 @@ func validLog(data []byte) (end int, broken uint64) {
 
 // logRecord parses the record that data begins with. Its size is 0 where there is no whole and right one.
 func logRecord(data []byte) (meta byte, key, value []byte, size int) {
-	if len(data) < 2 {
-		return 0, nil, nil, 0
-	}
-	n := 2
-	var v [3]uint64 // length of the key and of the value, expiry
-	for i := range v {
-		x, used := binary.Uvarint(data[n:])
-		if used <= 0 || i < 2 && x > uint64(len(data)) {
-			return 0, nil, nil, 0
-		}
-		v[i], n = x, n+used
-	}
-	body := n + int(v[0]) + int(v[1])
-	if v[0] <= versionLen || len(data) < body+crc32.Size ||
+	n, klen, vlen := RecordHeader(data)
+	body := int64(n) + klen + vlen
+	if n == 0 || klen <= versionLen || int64(len(data)) < body+crc32.Size ||
 		crc32.Checksum(data[:body], castagnoli) != binary.BigEndian.Uint32(data[body:]) {
 		return 0, nil, nil, 0
 	}
-	key = data[n : n+int(v[0])]
-	return data[0], key, data[n+int(v[0]) : body], body + crc32.Size
+	at := int64(n) + klen
+	return data[0], data[n:at], data[at:body], int(body) + crc32.Size
+}
+
+// RecordHeader parses what a record of any of Badger's logs begins with: meta, user meta, length of the key and of the value, expiry. n is how long
+// that is; 0: it cannot be believed.
+func RecordHeader(b []byte) (n int, klen, vlen int64) {
+	if len(b) < 2 {
+		return 0, 0, 0
+	}
+	r := fields.Read(b[2:])
+	k, v, expiry := r.Uvarint(), r.Uvarint(), r.Uvarint()
+	if !r.OK() || max(k, v, expiry) > 1<<31 {
+		return 0, 0, 0
+	}
+	return len(b) - r.Len(), int64(k), int64(v)
 }
 
 // endsBehind counts the transactions that have ended in data, if that is not just the one that a crash has cut short.

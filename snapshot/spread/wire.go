@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/rowtrail/rowtrail/fields"
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/snapshot"
 )
@@ -81,7 +82,7 @@ func appendRow(b []byte, r *snapshot.Row) []byte {
 	}
 	for _, p := range parts {
 		if p != nil {
-			b = append(binary.AppendUvarint(b, uint64(len(p))), p...)
+			b = fields.AppendBytes(b, p)
 		}
 	}
 	return b
@@ -92,62 +93,25 @@ func parseRow(topic string, b []byte) (snapshot.Row, error) {
 	if len(b) == 0 {
 		return snapshot.Row{}, errFrame
 	}
-	flags, f := b[0], fields{b: b[1:]}
+	flags, f := b[0], fields.Read(b[1:])
 	r := snapshot.Row{Topic: topic, Deleted: flags&rowDeleted != 0}
-	r.Partition = int32(uint32(f.uvarint())) //nolint:gosec // a partition number
-	r.Offset = f.varint()
-	r.Timestamp = time.UnixMilli(f.varint()).UTC()
-	r.WholeFrom = f.varint()
+	r.Partition = int32(uint32(f.Uvarint())) //nolint:gosec // a partition number
+	r.Offset = f.Varint()
+	r.Timestamp = time.UnixMilli(f.Varint()).UTC()
+	r.WholeFrom = f.Varint()
 	if flags&rowCommit != 0 {
-		r.CommitTime = time.UnixMicro(f.varint()).UTC()
-		r.Position = f.uvarint()
+		r.CommitTime = time.UnixMicro(f.Varint()).UTC()
+		r.Position = f.Uvarint()
 	}
 	for i, p := range [...]*[]byte{&r.Key, &r.Value, &r.Place, &r.OldKey, &r.Hash} {
 		if flags&(rowKey<<i) != 0 {
-			*p = f.bytes()
+			*p = f.Bytes()
 		}
 	}
-	if f.bad || len(f.b) > 0 {
+	if !f.Done() {
 		return snapshot.Row{}, errFrame
 	}
 	return r, nil
-}
-
-// fields reads a frame; bad is sticky.
-type fields struct {
-	b   []byte
-	bad bool
-}
-
-func (f *fields) advance(n int) {
-	if n <= 0 {
-		f.bad, f.b = true, nil
-		return
-	}
-	f.b = f.b[n:]
-}
-
-func (f *fields) uvarint() uint64 {
-	v, n := binary.Uvarint(f.b)
-	f.advance(n)
-	return v
-}
-
-func (f *fields) varint() int64 {
-	v, n := binary.Varint(f.b)
-	f.advance(n)
-	return v
-}
-
-func (f *fields) bytes() []byte {
-	n := f.uvarint()
-	if n > uint64(len(f.b)) {
-		f.bad, f.b = true, nil
-		return nil
-	}
-	b := f.b[:n:n]
-	f.b = f.b[n:]
-	return b
 }
 
 func writeFrame(w *bufio.Writer, kind byte, payload []byte) error {
