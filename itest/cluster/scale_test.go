@@ -26,8 +26,8 @@ const (
 	scaleTopics   = 10 // the partitions are spread over them
 	idleFor       = 20 * time.Second
 	quietAfter    = 15 * time.Second // what the load has left to do is done, and the views rest
-	scaleRecords  = 4               // in every partition
-	scaleBytes    = 1024            // in every record
+	scaleRecords  = 4                // in every partition
+	scaleBytes    = 1024             // in every record
 	scaleDeadline = 60 * time.Second
 )
 
