@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -23,11 +24,42 @@ type topicLine struct {
 }
 
 type partitionLine struct {
-	Partition  int32 `json:"partition"`
-	Leader     int32 `json:"leader"` // this and what follows: -1 is not known
-	Start      int64 `json:"start"`
-	LastStable int64 `json:"lastStable"`
-	End        int64 `json:"end"`
+	Partition   int32   `json:"partition"`
+	Leader      int32   `json:"leader"`      // this and the numbers that follow: -1 is not known
+	LeaderEpoch int32   `json:"leaderEpoch"` // counts leaders
+	Replicas    []int32 `json:"replicas"`    // the preferred leader first
+	InSync      []int32 `json:"inSync"`
+	// Offline: no leader is known that is alive. Else the two that follow may be true.
+	Offline         bool  `json:"offline"`
+	UnderReplicated bool  `json:"underReplicated"`
+	NotPreferred    bool  `json:"notPreferred"`
+	Start           int64 `json:"start"`
+	LastStable      int64 `json:"lastStable"`
+	End             int64 `json:"end"`
+}
+
+func newPartitionLine(p *kadm.PartitionDetail) partitionLine {
+	l := partitionLine{Partition: p.Partition, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch, Replicas: append([]int32{}, p.Replicas...), InSync: append([]int32{}, p.ISR...)}
+	slices.Sort(l.InSync)
+	if l.Offline = p.Leader < 0 || slices.Contains(p.OfflineReplicas, p.Leader); !l.Offline {
+		l.UnderReplicated = len(p.ISR) < len(p.Replicas)
+		l.NotPreferred = len(p.Replicas) > 0 && p.Leader != p.Replicas[0]
+	}
+	return l
+}
+
+// state is what is not as it should be.
+func (l *partitionLine) state() string {
+	var out []string
+	for _, x := range []struct {
+		is   bool
+		text string
+	}{{l.Offline, "offline"}, {l.UnderReplicated, "under-replicated"}, {l.NotPreferred, "not preferred"}} {
+		if x.is {
+			out = append(out, x.text)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 func (a *app) topicsCommand() *cobra.Command {
@@ -44,8 +76,11 @@ transactions, which take offsets too; what compaction has removed is counted as 
 	c.Flags().BoolVar(&internal, "internal", false, "list internal topics too")
 	a.serverFlag(c)
 	describe := &cobra.Command{
-		Use:     "describe TOPIC",
-		Short:   "Print a topic with its partitions and configuration (as `rowtrail topics TOPIC`)",
+		Use:   "describe TOPIC",
+		Short: "Print a topic with its partitions and configuration (as `rowtrail topics TOPIC`)",
+		Long: `Print a topic with its partitions and configuration (as ` + "`rowtrail topics TOPIC`" + `). EPOCH counts the leaders of a partition. REPLICAS are nodes, the preferred leader
+first; IN SYNC those that the leader counts on. STATE says what is not as it should be: offline (no leader is known that is alive), under-replicated (a replica is not in sync),
+not preferred (another replica than the first one leads).`,
 		Example: "  rowtrail topics describe shop.public.orders",
 		Args:    args("TOPIC"),
 		RunE:    func(cmd *cobra.Command, given []string) error { return a.showTopics(cmd.Context(), given, true) },
@@ -119,7 +154,8 @@ func topicLines(ctx context.Context, adm *kadm.Client, names []string) ([]topicL
 				}
 				return o.Offset
 			}
-			part := partitionLine{Partition: p.Partition, Leader: p.Leader, Start: at(starts), LastStable: at(stable), End: at(ends)}
+			part := newPartitionLine(&p)
+			part.Start, part.LastStable, part.End = at(starts), at(stable), at(ends)
 			if part.Start >= 0 && part.End >= part.Start {
 				line.Offsets += part.End - part.Start
 			}
@@ -163,9 +199,10 @@ func (a *app) printTopic(ctx context.Context, adm *kadm.Client, line topicLine) 
 	if a.json() {
 		return a.printJSON(line)
 	}
-	t := newTable(a.out, "PARTITION", "LEADER", "START", "STABLE", "END")
-	for _, p := range line.Partitions {
-		t.row(p.Partition, known(int64(p.Leader)), known(p.Start), known(p.LastStable), known(p.End))
+	t := newTable(a.out, "PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "STABLE", "END", "STATE")
+	for i := range line.Partitions {
+		p := &line.Partitions[i]
+		t.row(p.Partition, known(int64(p.Leader)), known(int64(p.LeaderEpoch)), nodesText(p.Replicas), nodesText(p.InSync), known(p.Start), known(p.LastStable), known(p.End), p.state())
 	}
 	if err := t.flush(); err != nil {
 		return err
