@@ -26,7 +26,7 @@ type Overview struct {
 	UnderReplicated []PartitionOverview `json:"underReplicated"` // offline ones are not among them
 	Offline         []PartitionOverview `json:"offline"`         // no leader is known that is alive
 	Moves           []MoveOverview      `json:"moves"`
-	// NotPreferred are the partitions that another replica than the first one leads.
+	// NotPreferred are the partitions that another replica than the first one leads. It is not known of those that are offline.
 	NotPreferred int `json:"notPreferred"`
 }
 

@@ -93,7 +93,7 @@ func Metrics() []Metric {
 		{"rowtrail_cluster_partitions", gauge, nil, "Partitions of all topics, internal ones too; as this node sees them, as are the next four."},
 		{"rowtrail_cluster_under_replicated_partitions", gauge, nil, "Partitions with a leader that have a replica out of sync."},
 		{"rowtrail_cluster_offline_partitions", gauge, nil, "Partitions without a leader that is alive."},
-		{"rowtrail_cluster_not_preferred_leaders", gauge, nil, "Partitions that another replica than the first one leads."},
+		{"rowtrail_cluster_not_preferred_leaders", gauge, nil, "Partitions that another replica than the first one leads. Offline ones are not among them."},
 		{"rowtrail_cluster_moves", gauge, nil, "Partitions whose replicas are moving."},
 		{"rowtrail_replica_count", gauge, []string{"role"}, "This node's replicas, by what they are: leader or follower."},
 		{"rowtrail_replica_lag_entries", gauge, []string{"topic", "partition", "node"}, "Entries of the Raft log that a follower has not got on its disk yet; of the partitions that this node leads."},

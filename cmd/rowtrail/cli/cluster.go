@@ -134,9 +134,9 @@ func (a *app) printOverview(o *cluster.Overview) error {
 	if o.Controller.Leader >= 0 {
 		leader = fmt.Sprintf("node %d", o.Controller.Leader)
 	}
-	_, err := fmt.Fprintf(a.out, "\nCluster %s, asked at node %d. Controller: %s, epoch %d, %d of %s alive.\n%s: %d offline, %d under-replicated, %d moving, %d not led by the preferred replica.\n",
+	_, err := fmt.Fprintf(a.out, "\nCluster %s, asked at node %d. Controller: %s, epoch %d, %d of %s alive.\n%s: %d offline, %d under-replicated, %d moving, %s.\n",
 		o.Cluster, o.Node, leader, o.Controller.Epoch, o.Controller.Alive, count(len(o.Controller.Voters), "voter"), count(o.Partitions, "partition"),
-		len(o.Offline), len(o.UnderReplicated), len(o.Moves), o.NotPreferred)
+		len(o.Offline), len(o.UnderReplicated), len(o.Moves), notPreferred(o, strconv.Itoa(o.NotPreferred)))
 	if err != nil {
 		return err
 	}
@@ -144,6 +144,16 @@ func (a *app) printOverview(o *cluster.Overview) error {
 		return err
 	}
 	return a.printPartitions("UNDER-REPLICATED", o.UnderReplicated)
+}
+
+// notPreferred says how many partitions are not led by their preferred replica, and of how many that is not known: nobody leads them, or the node
+// has just started and has not heard yet who does.
+func notPreferred(o *cluster.Overview, number string) string {
+	text := number + " not led by the preferred replica"
+	if n := len(o.Offline); n > 0 {
+		text += fmt.Sprintf(", not known of %d", n)
+	}
+	return text
 }
 
 func stateOf(n *cluster.NodeOverview) string {
@@ -264,7 +274,7 @@ func (a *app) clusterLeaders(ctx context.Context) error {
 		lines[i] = leadersLine{n.ID, n.Leaders, n.Preferred}
 	}
 	if a.json() {
-		return a.printJSON(map[string]any{"nodes": lines, "notPreferred": o.NotPreferred})
+		return a.printJSON(map[string]any{"nodes": lines, "notPreferred": o.NotPreferred, "unknown": len(o.Offline)})
 	}
 	t := newTable(a.out, "NODE", "LEADERS", "PREFERRED")
 	for _, l := range lines {
@@ -273,6 +283,6 @@ func (a *app) clusterLeaders(ctx context.Context) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "\n%s not led by the preferred replica.\n", count(o.NotPreferred, "partition"))
+	_, err = fmt.Fprintf(a.out, "\n%s.\n", notPreferred(&o, count(o.NotPreferred, "partition")))
 	return err
 }
