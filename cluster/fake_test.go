@@ -96,6 +96,9 @@ func (l *diskLog) compact(to uint64) {
 // write carries out a mutation. cut bounds the steps that become durable, as where a crash comes between the transactions of a large commit.
 func (l *diskLog) write(m *log.Mutation, cut *int) error {
 	if in, ok := m.Install.(*memInstall); ok {
+		if m.HardState == nil {
+			return errors.New("a raftSnapshot is installed without the term and vote that go with it")
+		}
 		if *cut--; *cut < 0 {
 			return nil
 		}
