@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -343,7 +345,7 @@ func (n *Node) HandOver(ctx context.Context) {
 	defer cancel()
 	n.leaving.Store(true)
 	n.net.broadcastFrame(encodeLeaving())
-	for n.shed() > 0 && pauseFor(ctx, tickInterval) {
+	for n.shed() > 0 && sleep.For(ctx, tickInterval) {
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/record"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // replayBytes is how much of the controller's log is read at a time at start.
@@ -212,7 +213,7 @@ func (c *controller) propose(ctx context.Context, decide func(*catalogState) ([]
 		if !errors.Is(err, errRetry) {
 			return err
 		}
-		if !pauseFor(ctx, controllerRetry) {
+		if !sleep.For(ctx, controllerRetry) {
 			return fmt.Errorf("%w: %w", ErrNotController, err)
 		}
 	}

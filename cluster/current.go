@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 type currentRequest struct{}
@@ -17,7 +19,7 @@ func (n *Node) Current(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if !pauseFor(ctx, controllerRetry) {
+		if !sleep.For(ctx, controllerRetry) {
 			return fmt.Errorf("bring the catalogue up to date: %w: %w", ErrNotController, err)
 		}
 	}

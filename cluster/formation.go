@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/cluster/peer"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // Peer is where another node of the cluster is reached.
@@ -87,7 +88,7 @@ func (f *former) form(ctx context.Context) error {
 			said = time.Now()
 			f.logger.Info("this node belongs to no cluster yet", "waiting_for", waiting)
 		}
-		if !pauseFor(ctx, formEvery) {
+		if !sleep.For(ctx, formEvery) {
 			return fmt.Errorf("found or find the cluster: %s: %w", waiting, ctx.Err())
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // A log that ends before what it has acknowledged was damaged, or cut, in a way that looks like a crash. Its replica must not vote any more:
@@ -78,7 +79,7 @@ func (n *Node) renew(ctx context.Context) error {
 			return n.id.change(func(x *identityFile) { x.Gen = gen })
 		}
 		w.say(err.Error())
-		if !pauseFor(ctx, formEvery) {
+		if !sleep.For(ctx, formEvery) {
 			return err
 		}
 	}

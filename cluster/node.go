@@ -15,6 +15,7 @@ import (
 	"github.com/rowtrail/rowtrail/cluster/peer"
 	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // Options configure a Node.
@@ -351,19 +352,7 @@ func (n *Node) registerLoop(ctx context.Context) {
 			said = time.Now()
 			n.opts.Logger.Warn("the cluster was not told yet where this node is; it tries again", "error", err)
 		}
-		pauseFor(ctx, formEvery)
-	}
-}
-
-// pauseFor waits; false: ctx ended.
-func pauseFor(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
+		sleep.For(ctx, formEvery)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/cluster/peer"
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // Bounds of the transfer of raftSnapshots.
@@ -141,17 +142,7 @@ func (t *transfers) pause(n int) bool {
 	wait := t.ready.Sub(now)
 	t.ready = t.ready.Add(time.Duration(float64(n) / float64(t.rate) * float64(time.Second)))
 	t.mu.Unlock()
-	if wait <= 0 {
-		return t.ctx.Err() == nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-t.ctx.Done():
-		return false
-	}
+	return sleep.For(t.ctx, wait)
 }
 
 // receive serves one accepted connection.

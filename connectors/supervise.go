@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -43,22 +45,10 @@ func Supervise(ctx context.Context, logger *slog.Logger, t *Tracker, run func(co
 		t.SetState(StateRetrying, err)
 		after := wait + rand.N(wait/2)
 		logger.Warn("connector retries", "error", err, "after", after.Round(time.Millisecond))
-		if pause(ctx, after) != nil {
+		if !sleep.For(ctx, after) {
 			t.SetState(StateStopped, nil)
 			return nil
 		}
 		wait = min(2*wait, backoffMax)
-	}
-}
-
-// pause waits, or less when ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

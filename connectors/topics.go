@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // clientDefaultMaxBytes is the batch size that every broker takes by default.
@@ -148,8 +150,8 @@ func (t *topics) awaitPartitions(ctx context.Context, name string) (int32, error
 		if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.LeaderNotAvailable) {
 			return 0, err
 		}
-		if err := pause(ctx, topicPoll); err != nil {
-			return 0, err
+		if !sleep.For(ctx, topicPoll) {
+			return 0, ctx.Err()
 		}
 	}
 	return 0, fmt.Errorf("topic is created but does not appear: %w", kerr.UnknownTopicOrPartition)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // Times of a runner.
@@ -120,7 +122,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		}
 		r.setState(StateRetrying, err.Error(), nil)
 		r.log.Warn("sink failed, trying again", "error", err, "in", backoff)
-		if !wait(ctx, backoff+rand.N(backoff/2)) {
+		if !sleep.For(ctx, backoff+rand.N(backoff/2)) {
 			r.setState(StateStopped, "", nil)
 			return nil
 		}
@@ -197,7 +199,7 @@ func (r *Runner) attempt(ctx context.Context) error {
 	}
 	if len(pl.data) == 0 {
 		r.setState(StateStarting, fmt.Sprintf("no topic matches %v yet", []string(r.settings.Topics)), nil)
-		if wait(ctx, discoverInterval) {
+		if sleep.For(ctx, discoverInterval) {
 			return errReplan
 		}
 		return ctx.Err()
@@ -295,16 +297,4 @@ func (r *Runner) groupOptions(box *inbox, pl plan) []kgo.Opt {
 // one the session ends by itself.
 func (r *Runner) leave(client *kgo.Client) {
 	client.CloseAllowingRebalance() // a static member does not leave
-}
-
-// wait waits; false when ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/record"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // storedLog is a partition of a real store whose records are also kept in a list for ever: offset -> record.
@@ -117,12 +118,10 @@ func TestViewsWhileCompactionRuns(t *testing.T) {
 	rounds := 0
 	spin("compact", func(*rand.Rand) error { rounds++; return l.store.Compact(1) })
 	spin("fold anew", func(rng *rand.Rand) error {
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Duration(rng.IntN(int(duration) / 4))):
-			return v.Rebuild(ctx, testTopic)
+		if !sleep.For(ctx, time.Duration(rng.IntN(int(duration)/4))) {
+			return nil
 		}
-		return nil
+		return v.Rebuild(ctx, testTopic)
 	})
 	wg.Go(func() {
 		if err := v.Run(ctx); err != nil {

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // Options configure a Network. Addresses, Check and Receive are required.
@@ -215,12 +217,10 @@ func (n *Network) accept() {
 			return
 		case err != nil: // out of file descriptors, for one
 			n.opts.Logger.Warn("a connection of a peer was not accepted", "error", err)
-			select {
-			case <-time.After(minBackoff):
-				continue
-			case <-n.ctx.Done():
+			if !sleep.For(n.ctx, minBackoff) {
 				return
 			}
+			continue
 		}
 		if !n.track(c) {
 			_ = c.Close()

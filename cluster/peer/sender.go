@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // sender writes one kind of frames to one peer.
@@ -33,9 +35,7 @@ func (s *sender) run() {
 		c, err := s.dial()
 		if err != nil {
 			s.lose(err)
-			select {
-			case <-time.After(backoff/2 + rand.N(backoff)):
-			case <-s.n.ctx.Done():
+			if !sleep.For(s.n.ctx, backoff/2+rand.N(backoff)) {
 				return
 			}
 			backoff = min(2*backoff, maxBackoff)
@@ -156,9 +156,7 @@ func (s *sender) probe() error {
 		if tries == maxProbes || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, ErrRefused) || errors.Is(err, ErrLater) {
 			return err
 		}
-		select {
-		case <-time.After(minBackoff):
-		case <-s.n.ctx.Done():
+		if !sleep.For(s.n.ctx, minBackoff) {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -56,10 +57,8 @@ func (r *run) awaitSlot(ctx context.Context, inUse error) (free bool, err error)
 	r.tracker.SetState(connectors.StateRetrying, inUse)
 	silent := r.config.StatusInterval + replyGrace
 	for begun, ended := time.Now(), false; ; {
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, slotPoll) {
 			return false, ctx.Err()
-		case <-time.After(slotPoll):
 		}
 		now, err := r.slotReader(ctx)
 		switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // former reads the slot as a former run of the connector on another node does, and sends a status now and then, or none.
@@ -34,10 +35,7 @@ func former(t *testing.T, c *Config, status time.Duration) {
 	if status > 0 {
 		sending.Go(func() {
 			for ctx.Err() == nil && pglogrepl.SendStandbyStatusUpdate(ctx, conn, pglogrepl.StandbyStatusUpdate{WALWritePosition: 1, ClientTime: time.Now()}) == nil {
-				select {
-				case <-ctx.Done():
-				case <-time.After(status):
-				}
+				sleep.For(ctx, status)
 			}
 		})
 	}

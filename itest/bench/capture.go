@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/itest/servers"
+	"github.com/rowtrail/rowtrail/sleep"
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
@@ -105,10 +106,8 @@ func (b *bed) state(ctx context.Context, want string) error {
 		if err == nil && len(status) == 1 && status[0].State == want {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, 5*time.Millisecond) {
 			return fmt.Errorf("wait for state %s: %+v; last lines:\n%s", want, status, b.node.Tail(5))
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
@@ -184,10 +183,8 @@ func (b *bed) rowtrail(ctx context.Context, end string, rows int) (time.Duration
 			}
 			return took, b.node.Stop()
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, 5*time.Millisecond) {
 			return 0, fmt.Errorf("wait for %s: %w; last lines:\n%s", end, ctx.Err(), b.node.Tail(5))
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

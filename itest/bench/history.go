@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // historyFloor is what is left of a producer's rate, or of its bytes per CPU second, with a reader of history beside it that reads as
@@ -73,10 +74,7 @@ func history(ctx context.Context, cfg config) ([]line, error) {
 	serving, err := used(node, func() error {
 		var err error
 		_, serve, err = read(func() (int64, error) {
-			select {
-			case <-ctx.Done():
-			case <-time.After(d):
-			}
+			sleep.For(ctx, d)
 			return 0, ctx.Err()
 		})
 		return err

@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const latencySessions = 8
@@ -133,10 +135,8 @@ func (b *bed) write(ctx context.Context, cfg config, run int, watch *stopwatch) 
 				}
 				watch.commit(id+1, time.Now())
 				next = next.Add(every)
-				select {
-				case <-ctx.Done():
+				if !sleep.For(ctx, time.Until(next)) {
 					return
-				case <-time.After(time.Until(next)):
 				}
 			}
 		}()
@@ -208,10 +208,8 @@ func (s *stopwatch) settle(ctx context.Context) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%d committed rows were not seen within 30 s", left)
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, 10*time.Millisecond) {
 			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

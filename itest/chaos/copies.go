@@ -15,6 +15,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/nodes"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // The header of a record batch, as far as it is needed to go on behind it.
@@ -96,7 +97,7 @@ func readCopy(ctx context.Context, broker *kgo.Broker, t kadm.TopicDetail, parti
 		switch {
 		case errors.Is(err, kerr.OffsetNotAvailable) || errors.Is(err, kerr.OffsetOutOfRange) && at > 0 || err == nil && len(raw) == 0:
 			// It has not heard yet how far the leader is.
-			if load.Pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
+			if !sleep.For(ctx, 50*time.Millisecond) {
 				return nil, fmt.Errorf("it ends at %d, and the leader at %d", at, end)
 			}
 			continue

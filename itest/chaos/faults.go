@@ -17,6 +17,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/clock"
 	"github.com/rowtrail/rowtrail/itest/nodes"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // heal takes a fault back. It does not wait for what follows from that.
@@ -79,7 +80,7 @@ func (f *faults) begin(ctx context.Context, kind Kind, m, other *nodes.Member, e
 			return nil, err
 		}
 		if kind == Kill {
-			load.Pause(ctx, time.Duration(e.Amount*float64(time.Second)))
+			sleep.For(ctx, time.Duration(e.Amount*float64(time.Second)))
 			return func(context.Context) error { return nil }, m.Proc.Start()
 		}
 		return func(context.Context) error { return m.Proc.Start() }, nil
@@ -440,9 +441,7 @@ func (f *faults) endsRemoved(ctx context.Context, m *nodes.Member) error {
 		if running, _ := m.Proc.Runs(); !running {
 			break
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
+		if !sleep.For(ctx, 100*time.Millisecond) {
 			return errors.New("its process runs on")
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/nodes"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // The topic of single records whose partitions are judged to be linearizable lists.
@@ -122,7 +123,7 @@ func (r *recording) run(stopping context.Context, seed uint64) {
 }
 
 func pace(ctx context.Context, rng *rand.Rand) {
-	load.Pause(ctx, time.Duration(rng.Int64N(int64(2*registerPace))))
+	sleep.For(ctx, time.Duration(rng.Int64N(int64(2*registerPace))))
 }
 
 func encode(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }

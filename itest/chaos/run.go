@@ -18,6 +18,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/checker/proxy"
 	"github.com/rowtrail/rowtrail/itest/nodes"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // Plan is how hard a run is.
@@ -227,7 +228,7 @@ func (r *run) fail(stopping, ctx context.Context) error {
 	dealer := NewDealer(r.plan.Seed)
 	for {
 		e := dealer.Next()
-		load.Pause(stopping, e.Calm)
+		sleep.For(stopping, e.Calm)
 		if stopping.Err() != nil {
 			return nil
 		}
@@ -250,7 +251,7 @@ func (r *run) event(ctx context.Context, e Event) error {
 	if err != nil {
 		return err
 	}
-	load.Pause(ctx, e.Hold)
+	sleep.For(ctx, e.Hold)
 	if err := healing(ctx); err != nil {
 		return fmt.Errorf("heal %s: %w", e, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // faults kill and pause the node.
@@ -29,7 +30,7 @@ const (
 // run goes on until the context ends; then the node runs.
 func (f *faults) run(ctx context.Context) error {
 	for {
-		load.Pause(ctx, load.Between(f.rng, minCalm, maxCalm))
+		sleep.For(ctx, load.Between(f.rng, minCalm, maxCalm))
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -49,7 +50,7 @@ func (f *faults) pause(ctx context.Context, d time.Duration) error {
 	if err := syscall.Kill(f.node.PID(), syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("pause the node: %w", err)
 	}
-	load.Pause(ctx, d)
+	sleep.For(ctx, d)
 	f.pauses.Add(1)
 	if err := syscall.Kill(f.node.PID(), syscall.SIGCONT); err != nil {
 		return fmt.Errorf("resume the node: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -51,7 +52,7 @@ func (r *rounds) watch(ctx context.Context, node *process.Rowtrail) {
 			r.take(text)
 		}
 		cancel()
-		load.Pause(ctx, sampleEvery)
+		sleep.For(ctx, sampleEvery)
 	}
 }
 
@@ -60,7 +61,7 @@ func (r *rounds) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, load.Settle)
 	defer cancel()
 	for r.count() == 0 {
-		if load.Pause(ctx, sampleEvery); ctx.Err() != nil {
+		if !sleep.For(ctx, sampleEvery) {
 			return fmt.Errorf("no round of compaction on %s: %w", load.StateTopic, ctx.Err())
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/pipeline"
 	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/itest/shop"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -153,8 +154,8 @@ func (d *demo) initialLoad(ctx context.Context) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("wait for the initial load: %+v; last lines of rowtrail:\n%s", status, d.Node.Tail(10))
 		}
-		if err := pipeline.Wait(ctx, 200*time.Millisecond); err != nil {
-			return err
+		if !sleep.For(ctx, 200*time.Millisecond) {
+			return ctx.Err()
 		}
 	}
 }
@@ -171,8 +172,8 @@ func (d *demo) live(ctx context.Context, source *pgx.Conn) (past time.Time, err 
 	d.say("a live workload of inserts, updates, deletes and key changes begins")
 	go func() { done <- work.Run(timed, 0) }()
 	step := func(after time.Duration, sql string) error {
-		if err := pipeline.Wait(ctx, after); err != nil {
-			return err
+		if !sleep.For(ctx, after) {
+			return ctx.Err()
 		}
 		_, err := source.Exec(ctx, sql, theOrder)
 		return err
@@ -203,15 +204,15 @@ func (d *demo) live(ctx context.Context, source *pgx.Conn) (past time.Time, err 
 }
 
 func (d *demo) kill(ctx context.Context, after time.Duration, work *shop.Workload) error {
-	if err := pipeline.Wait(ctx, after); err != nil {
-		return err
+	if !sleep.For(ctx, after) {
+		return ctx.Err()
 	}
 	if err := d.Node.Kill(); err != nil {
 		return err
 	}
 	d.say("rowtrail killed with SIGKILL after %d transactions; the workload goes on", work.Committed())
-	if err := pipeline.Wait(ctx, 500*time.Millisecond); err != nil {
-		return err
+	if !sleep.For(ctx, 500*time.Millisecond) {
+		return ctx.Err()
 	}
 	if err := d.Node.Start(); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/itest/certs"
 	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const root = "../.."
@@ -235,12 +236,12 @@ func refusals(t *testing.T, binary string, log *ways) {
 				if time.Now().After(deadline) {
 					t.Fatalf("%q is not said:\n%s", c.want, text())
 				}
-				if err := wait(t.Context(), pollEvery); err != nil {
-					t.Fatal(err)
+				if !sleep.For(t.Context(), pollEvery) {
+					t.Fatal(t.Context().Err())
 				}
 			}
-			if err := wait(t.Context(), time.Second); err != nil { // in which it tries again
-				t.Fatal(err)
+			if !sleep.For(t.Context(), time.Second) { // in which it tries again
+				t.Fatal(t.Context().Err())
 			}
 			if all := text(); strings.Count(all, c.want) != 1 || strings.Contains(all, "guessed") || strings.Contains(all, password) {
 				t.Errorf("it is to be said once:\n%s", all)
@@ -347,8 +348,8 @@ func TestZombie(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatalf("node %d does not join again: %v %+v", owner+1, err, list)
 			}
-			if err := wait(t.Context(), pollEvery); err != nil {
-				t.Fatal(err)
+			if !sleep.For(t.Context(), pollEvery) {
+				t.Fatal(t.Context().Err())
 			}
 		}
 	}

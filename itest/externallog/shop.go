@@ -17,6 +17,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/itest/servers"
 	"github.com/rowtrail/rowtrail/itest/shop"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -161,8 +162,8 @@ func (s *Shop) Storm(ctx context.Context, transactions int64, rate, kills int) e
 	done := make(chan error, 1)
 	go func() { done <- s.Work(working, transactions, rate) }()
 	for range kills {
-		if err := wait(ctx, time.Duration(500+rng.IntN(2000))*time.Millisecond); err != nil {
-			return err
+		if !sleep.For(ctx, time.Duration(500+rng.IntN(2000))*time.Millisecond) {
+			return ctx.Err()
 		}
 		if err := errors.Join(s.Nodes[0].Kill(), s.Nodes[0].Start()); err != nil {
 			return err
@@ -194,8 +195,8 @@ func (s *Shop) Runner(ctx context.Context, role, state string, within time.Durat
 		if time.Since(began) > within {
 			return 0, 0, fmt.Errorf("no node has the %s %s within %s: %+v\n%s", role, state, within, seen, s.logs())
 		}
-		if err := wait(ctx, pollEvery); err != nil {
-			return 0, 0, err
+		if !sleep.For(ctx, pollEvery) {
+			return 0, 0, ctx.Err()
 		}
 	}
 }
@@ -232,8 +233,8 @@ func (s *Shop) Judge(ctx context.Context) (*audit.Report, error) {
 		if err == nil && len(different) == 0 || time.Now().After(deadline) {
 			break
 		}
-		if err := wait(ctx, pollEvery); err != nil {
-			return nil, err
+		if !sleep.For(ctx, pollEvery) {
+			return nil, ctx.Err()
 		}
 	}
 	if err != nil || len(different) > 0 {
@@ -277,13 +278,4 @@ func contains(list []int, n int) bool {
 		}
 	}
 	return false
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/netns"
 	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // Every node has the same ports at an address of its own.
@@ -262,7 +263,7 @@ func (c *Cluster) Whole(ctx context.Context) error {
 		case time.Since(since) >= wholeFor:
 			return nil
 		}
-		load.Pause(ctx, lookEvery)
+		sleep.For(ctx, lookEvery)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/itest/servers"
 	"github.com/rowtrail/rowtrail/itest/shop"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -105,8 +106,8 @@ func AwaitEqual(ctx context.Context, source, target *pgx.Conn, patience time.Dur
 		if err == nil && len(different) == 0 || time.Now().After(deadline) {
 			return different, err
 		}
-		if err := Wait(ctx, comparePause); err != nil {
-			return nil, err
+		if !sleep.For(ctx, comparePause) {
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -134,14 +135,4 @@ func (p *Pipeline) Audit(ctx context.Context, source *pgx.Conn) (report *audit.R
 		loaded += n
 	}
 	return audit.Compare(committed, trail), loaded, trail.LoadedTwice, nil
-}
-
-// Wait lets time pass.
-func Wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

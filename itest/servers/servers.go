@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -171,10 +173,8 @@ func (p *Postgres) Start(ctx context.Context) error {
 		if err == nil {
 			return conn.Close(ctx)
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, 50*time.Millisecond) {
 			return fmt.Errorf("wait for %s: %w", p.Describe(), err)
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -89,10 +91,7 @@ func (s *session) run(ctx context.Context, max int64) error {
 			}
 			// What this session knows of its rows may be wrong after a lost commit: begin with fresh ids.
 			s.items, s.orders = nil, nil
-			select {
-			case <-ctx.Done():
-			case <-time.After(retryPause):
-			}
+			sleep.For(ctx, retryPause)
 		}
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/pipeline"
 	"github.com/rowtrail/rowtrail/itest/servers"
 	"github.com/rowtrail/rowtrail/itest/shop"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -106,7 +107,7 @@ func (r *run) load(ctx context.Context) error {
 		if err := r.Node.Start(); err != nil {
 			return err
 		}
-		pipeline.Wait(ctx, time.Duration(100+r.rng.IntN(700))*time.Millisecond)
+		sleep.For(ctx, time.Duration(100+r.rng.IntN(700))*time.Millisecond)
 		if err := r.Node.Kill(); err != nil {
 			return err
 		}
@@ -131,8 +132,8 @@ func (r *run) load(ctx context.Context) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("wait for the initial load: %+v; last lines:\n%s", status, r.Node.Tail(10))
 		}
-		if err := pipeline.Wait(ctx, 100*time.Millisecond); err != nil {
-			return err
+		if !sleep.For(ctx, 100*time.Millisecond) {
+			return ctx.Err()
 		}
 	}
 }
@@ -160,7 +161,7 @@ func (r *run) storm(ctx context.Context) error {
 			defer others.Done()
 			start := time.Now()
 			for _, at := range moments {
-				if pipeline.Wait(ctx, time.Until(start.Add(at))) != nil {
+				if !sleep.For(ctx, time.Until(start.Add(at))) {
 					return
 				}
 				if err := fault(); err != nil {

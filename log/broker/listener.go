@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -49,12 +51,10 @@ func (b *Broker) Serve(l net.Listener) error {
 				return fmt.Errorf("accept connection: %w", err)
 			}
 			b.logger.Warn("cannot accept a connection; raise the open file limit if this persists", "error", err)
-			select {
-			case <-time.After(acceptBackoff):
-				continue
-			case <-b.ctx.Done():
+			if !sleep.For(b.ctx, acceptBackoff) {
 				return ErrClosed
 			}
+			continue
 		}
 		if tcp, ok := nc.(interface {
 			SetKeepAliveConfig(net.KeepAliveConfig) error

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/log/broker/sasl"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -218,10 +219,5 @@ func wait(ctx context.Context, d time.Duration) {
 		return
 	}
 	defer pause(ctx)()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	sleep.For(ctx, d)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/sleep"
 	"github.com/rowtrail/rowtrail/snapshot"
 )
 
@@ -135,9 +136,7 @@ func (v *Views) ask(ctx context.Context, topic string, settles func(int64) bool,
 		if !Moved(err) || again && !time.Now().Before(deadline) {
 			return err
 		}
-		select {
-		case <-time.After(retryPause):
-		case <-ctx.Done():
+		if !sleep.For(ctx, retryPause) {
 			return err
 		}
 	}

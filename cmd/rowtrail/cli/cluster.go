@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/configs"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // progressEvery is how often commands that wait look again.
@@ -76,12 +77,10 @@ func (a *app) clusterStatus(ctx context.Context, wait time.Duration, check bool)
 		case err == nil && o.Healthy():
 			return a.printOverview(&o)
 		case time.Now().Before(deadline): // a node that restarts does not answer, either
-			select {
-			case <-time.After(progressEvery):
-				continue
-			case <-ctx.Done():
+			if !sleep.For(ctx, progressEvery) {
 				return ctx.Err()
 			}
+			continue
 		case err != nil:
 			return err
 		}

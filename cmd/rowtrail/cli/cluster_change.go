@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // nodeID reads a node's number.
@@ -100,9 +100,7 @@ func (a *app) waitDrained(ctx context.Context, node int32) error {
 				}
 			}
 		}
-		select {
-		case <-time.After(progressEvery):
-		case <-ctx.Done():
+		if !sleep.For(ctx, progressEvery) {
 			return ctx.Err()
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // hangingLine is a transaction that is open in a partition and that no coordinator will end.
@@ -266,10 +268,8 @@ func fence(ctx context.Context, client *kgo.Client, id string, timeoutMs int32) 
 		if err = kerr.ErrorForCode(resp.ErrorCode); !errors.Is(err, kerr.ConcurrentTransactions) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, fenceRetry) {
 			return ctx.Err()
-		case <-time.After(fenceRetry):
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -77,7 +79,7 @@ func (b *board) follow(ctx context.Context) {
 			}
 		})
 		fetches.EachRecord(b.fold)
-		if len(fetches.Errors()) > 0 && !pause(ctx, time.Second) {
+		if len(fetches.Errors()) > 0 && !sleep.For(ctx, time.Second) {
 			return
 		}
 	}
@@ -170,20 +172,8 @@ func (b *board) tell(ctx context.Context) {
 				told[r] = last{state, string(status), time.Now()}
 			}
 		}
-		if !pause(ctx, lookAgain) {
+		if !sleep.For(ctx, lookAgain) {
 			return
 		}
-	}
-}
-
-// pause waits; false when ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -115,7 +117,7 @@ func (g *Node) Run(ctx context.Context) {
 			wait = minBackoff
 		}
 		g.logger.Warn("connectors and sinks are stopped; joining again", "error", err, "after", wait)
-		if !pause(ctx, wait) {
+		if !sleep.For(ctx, wait) {
 			return
 		}
 		wait = min(2*wait, maxBackoff)
@@ -152,7 +154,7 @@ func (g *Node) awaitTopic(ctx context.Context) (slots int32, ok bool) {
 			level, last, said = slog.LevelWarn, kind, time.Now()
 		}
 		g.logger.Log(ctx, level, "connectors and sinks wait for the log", "error", err, "after", wait)
-		if !pause(ctx, wait) {
+		if !sleep.For(ctx, wait) {
 			return 0, false
 		}
 		wait = min(2*wait, maxBackoff)
@@ -188,7 +190,7 @@ func (g *Node) ensureTopic(ctx context.Context) (int32, error) {
 		if n, err = partitionsOf(ctx, admin); err == nil {
 			return n, nil
 		}
-		if !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.LeaderNotAvailable) || !pause(ctx, topicPoll) {
+		if !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.LeaderNotAvailable) || !sleep.For(ctx, topicPoll) {
 			break
 		}
 	}
@@ -224,7 +226,7 @@ func (g *Node) keepBoard(ctx context.Context, runners []*runner, slots int32) {
 			return
 		}
 		g.logger.Debug("what nodes say of tasks is not known", "error", err)
-		if !pause(ctx, maxBackoff) {
+		if !sleep.For(ctx, maxBackoff) {
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rowtrail/rowtrail/itest/checker/history"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // Settle bounds the wait for open transactions to end, and for final readers to reach the end.
@@ -108,8 +109,7 @@ func (l *Load) awaitStable(ctx context.Context, adm *kadm.Client, topics []strin
 			l.report("a transaction is still open %s after all clients have ended: %s", Settle, open)
 			return nil
 		}
-		Pause(ctx, 200*time.Millisecond)
-		if ctx.Err() != nil {
+		if !sleep.For(ctx, 200*time.Millisecond) {
 			return ctx.Err()
 		}
 	}

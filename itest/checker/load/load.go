@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/rowtrail/rowtrail/itest/checker/history"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // The topics of a run. What others may need of them is exported.
@@ -115,19 +116,9 @@ func (l *Load) every(name string, f func(ctx context.Context, rng *rand.Rand)) {
 	l.work.Go(func() {
 		for l.stopping.Err() == nil {
 			f(context.Background(), rng)
-			Pause(l.stopping, time.Duration(rng.Int64N(int64(2*l.opts.Pace))))
+			sleep.For(l.stopping, time.Duration(rng.Int64N(int64(2*l.opts.Pace))))
 		}
 	})
-}
-
-// Pause waits, or returns early at the end of ctx.
-func Pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 // Between draws a time.

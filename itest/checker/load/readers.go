@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rowtrail/rowtrail/itest/checker/history"
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -141,7 +142,7 @@ func (l *Load) scanner(name string) {
 				quiet = 0
 			}
 		}
-		Pause(l.stopping, time.Duration(500+rng.IntN(1500))*time.Millisecond)
+		sleep.For(l.stopping, time.Duration(500+rng.IntN(1500))*time.Millisecond)
 	})
 }
 

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 // Request is what a policy sees of a request.
@@ -169,7 +171,7 @@ func (c *conn) requests() error {
 		}
 		if plan.Delay > 0 {
 			c.delayed.Add(1)
-			if !wait(c.ctx, plan.Delay) {
+			if !sleep.For(c.ctx, plan.Delay) {
 				return errEnded
 			}
 		}
@@ -258,7 +260,7 @@ func (c *conn) write() error {
 
 // aside sends a request over a connection of its own. It arrives even when the client has gone meanwhile.
 func (c *conn) aside(frame []byte, after time.Duration, s *slot) {
-	if !wait(c.Proxy.ctx, after) {
+	if !sleep.For(c.Proxy.ctx, after) {
 		return
 	}
 	answer, err := c.exchange(frame)
@@ -278,7 +280,7 @@ func (p *Proxy) later(frame []byte, after time.Duration) {
 	}
 	p.work.Go(func() {
 		defer func() { <-p.copies }()
-		if wait(p.ctx, after) {
+		if sleep.For(p.ctx, after) {
 			if _, err := p.exchange(frame); err == nil {
 				p.copied.Add(1)
 			}
@@ -335,17 +337,6 @@ func parse(frame []byte) (Request, error) {
 func put(ctx context.Context, ch chan *slot, s *slot) bool {
 	select {
 	case ch <- s:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
 		return true
 	case <-ctx.Done():
 		return false

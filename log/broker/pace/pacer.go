@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
@@ -74,11 +76,7 @@ func (p *Pacer) Wait(ctx context.Context) error {
 		if due <= 0 {
 			return nil
 		}
-		timer := time.NewTimer(min(due, interval))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep.For(ctx, min(due, interval)) {
 			return ctx.Err()
 		}
 	}
