@@ -255,7 +255,7 @@ func (d *demo) lookBack(ctx context.Context, past time.Time) error {
 }
 
 func (d *demo) judge(ctx context.Context, source, target *pgx.Conn) error {
-	report, loaded, loadedTwice, err := d.Audit(ctx, source)
+	report, loaded, loadedTwice, err := pipeline.Audit(ctx, source, d.Node)
 	if err != nil {
 		return err
 	}

@@ -14,16 +14,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rowtrail/rowtrail/itest/audit"
+	"github.com/rowtrail/rowtrail/itest/pipeline"
 	"github.com/rowtrail/rowtrail/itest/process"
-	"github.com/rowtrail/rowtrail/itest/servers"
 	"github.com/rowtrail/rowtrail/itest/shop"
 	"github.com/rowtrail/rowtrail/sleep"
 )
 
 const (
-	prefix       = "shop"
-	connector    = "shop"
-	sinkName     = "warehouse"
 	drainTimeout = 3 * time.Minute
 	pollEvery    = 100 * time.Millisecond
 )
@@ -48,11 +45,10 @@ type Options struct {
 // Shop is two databases, and nodes that run the connector and the sink between them over a log elsewhere.
 type Shop struct {
 	Options
+	pipeline.Pipeline
 	Nodes []*process.Rowtrail // node.id 1, 2, ...
 
-	source, target       *servers.Postgres
-	sourceDSN, targetDSN string
-	size                 shop.Size
+	size shop.Size
 }
 
 // Status is what a node says of a connector or sink.
@@ -71,22 +67,12 @@ func Open(ctx context.Context, opts Options) (*Shop, error) {
 	return s, nil
 }
 
-func (s *Shop) open(ctx context.Context) (err error) {
-	if s.source, err = servers.StartPostgres(ctx, servers.Options{Logf: s.Logf}); err != nil {
+func (s *Shop) open(ctx context.Context) error {
+	if err := s.StartServers(ctx, pipeline.Options{Size: s.size, Target: map[string]string{"wal_level": "replica"}, Logf: s.Logf}); err != nil {
 		return err
 	}
-	if s.target, err = servers.StartPostgres(ctx, servers.Options{Logf: s.Logf, Settings: map[string]string{"wal_level": "replica"}}); err != nil {
-		return err
-	}
-	if s.sourceDSN, err = s.source.CreateDatabase(ctx, "shop"); err != nil {
-		return err
-	}
-	if s.targetDSN, err = s.target.CreateDatabase(ctx, "warehouse"); err != nil {
-		return err
-	}
-	if err := s.withSource(ctx, func(c *pgx.Conn) error { return shop.Load(ctx, c, s.size) }); err != nil {
-		return err
-	}
+	connectors, sinks := pipeline.Tasks(s.SourceDSN, s.TargetDSN, 3)
+	connectors[0].Config["topic.creation.default.retention.ms"] = "-1"
 	for id := range s.Options.Nodes {
 		dir := filepath.Join(s.Dir, "node-"+strconv.Itoa(id+1))
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -94,11 +80,7 @@ func (s *Shop) open(ctx context.Context) (err error) {
 		}
 		node, err := process.New(s.Binary, dir, process.Config{
 			Node: map[string]string{"id": strconv.Itoa(id + 1)}, Brokers: s.Log.Brokers, KafkaMore: s.Log.YAML,
-			Connectors: []process.Connector{{Name: connector, Config: map[string]string{
-				"database.dsn": s.sourceDSN, "topic.prefix": prefix, "table.include.list": `public\..*`,
-				"topic.creation.default.partitions": "3", "topic.creation.default.retention.ms": "-1",
-			}}},
-			Sinks: []process.Sink{{Name: sinkName, Topics: []string{prefix + ".public.*"}, Config: map[string]string{"dsn": s.targetDSN}}},
+			Connectors: connectors, Sinks: sinks,
 		})
 		if err != nil {
 			return err
@@ -123,21 +105,7 @@ func (s *Shop) Close() error {
 		_ = node.Resume() // it may be paused, or gone
 		errs = append(errs, node.Kill())
 	}
-	for _, p := range []*servers.Postgres{s.source, s.target} {
-		if p != nil {
-			errs = append(errs, p.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (s *Shop) withSource(ctx context.Context, f func(*pgx.Conn) error) error {
-	conn, err := pgx.Connect(ctx, s.sourceDSN)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	return f(conn)
+	return errors.Join(append(errs, s.Pipeline.Close())...)
 }
 
 // Loaded waits for the initial load; what is written from then on is audited.
@@ -145,12 +113,12 @@ func (s *Shop) Loaded(ctx context.Context) error {
 	if _, _, err := s.Runner(ctx, "connectors", "streaming", drainTimeout); err != nil {
 		return err
 	}
-	return s.withSource(ctx, func(c *pgx.Conn) error { return audit.Watch(ctx, c) })
+	return pipeline.WithConn(ctx, s.SourceDSN, func(c *pgx.Conn) error { return audit.Watch(ctx, c) })
 }
 
 // Work writes transactions.
 func (s *Shop) Work(ctx context.Context, transactions int64, rate int) error {
-	work := &shop.Workload{DSN: s.sourceDSN, Size: s.size, Sessions: 3, Seed: s.Seed, Rate: rate}
+	work := &shop.Workload{DSN: s.SourceDSN, Size: s.size, Sessions: 3, Seed: s.Seed, Rate: rate}
 	return work.Run(ctx, transactions)
 }
 
@@ -217,56 +185,29 @@ func (s *Shop) logs() (all string) {
 
 // Judge waits until the target has what the source has, then reads the log and compares everything.
 func (s *Shop) Judge(ctx context.Context) (*audit.Report, error) {
-	source, err := pgx.Connect(ctx, s.sourceDSN)
+	source, err := pgx.Connect(ctx, s.SourceDSN)
 	if err != nil {
 		return nil, err
 	}
 	defer source.Close(ctx)
-	target, err := pgx.Connect(ctx, s.targetDSN)
+	target, err := pgx.Connect(ctx, s.TargetDSN)
 	if err != nil {
 		return nil, err
 	}
 	defer target.Close(ctx)
-	var different []shop.Difference
-	for deadline := time.Now().Add(drainTimeout); ; {
-		different, err = shop.Compare(ctx, source, target, shop.Tables())
-		if err == nil && len(different) == 0 || time.Now().After(deadline) {
-			break
-		}
-		if !sleep.For(ctx, pollEvery) {
-			return nil, ctx.Err()
-		}
-	}
+	different, err := pipeline.AwaitEqual(ctx, source, target, drainTimeout)
 	if err != nil || len(different) > 0 {
 		return nil, fmt.Errorf("the target differs from the source: %+v %w\n%s", different, err, s.logs())
 	}
-	want := map[string]bool{}
-	for _, table := range shop.Tables() {
-		want[table] = true
-	}
-	committed, err := audit.Source(ctx, source, want)
+	report, loaded, twice, err := pipeline.Audit(ctx, source, s.Nodes[0], s.Log.Client...)
 	if err != nil {
 		return nil, err
-	}
-	client, err := s.Nodes[0].Client(s.Log.Client...)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	trail, err := audit.Log(ctx, client, prefix)
-	if err != nil {
-		return nil, err
-	}
-	report := audit.Compare(committed, trail)
-	loaded := 0
-	for _, n := range trail.Loaded {
-		loaded += n
 	}
 	switch {
 	case !report.OK():
 		return report, fmt.Errorf("the log differs from the source: %+v\n%s", *report, s.logs())
-	case loaded != s.size.Rows() || trail.LoadedTwice > 0:
-		return report, fmt.Errorf("initial load: %d rows in the log and %d of them twice, %d in the source", loaded, trail.LoadedTwice, s.size.Rows())
+	case loaded != s.size.Rows() || twice > 0:
+		return report, fmt.Errorf("initial load: %d rows in the log and %d of them twice, %d in the source", loaded, twice, s.size.Rows())
 	}
 	return report, nil
 }

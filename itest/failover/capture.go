@@ -15,7 +15,6 @@ import (
 	"github.com/rowtrail/rowtrail/itest/netns"
 	"github.com/rowtrail/rowtrail/itest/nodes"
 	"github.com/rowtrail/rowtrail/itest/pipeline"
-	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/itest/servers"
 	"github.com/rowtrail/rowtrail/itest/shop"
 )
@@ -40,7 +39,7 @@ type capture struct {
 // setUp starts the servers and lets the nodes reach them.
 func (j *capture) setUp(ctx context.Context, o *nodes.Options, plan Plan) error {
 	j.size = shop.Size{Customers: 2000, Products: 200, Orders: 2600, Items: 5200}
-	if err := j.SetUp(ctx, pipeline.Options{Binary: plan.Binary, Size: j.size, Logf: plan.Logf}); err != nil {
+	if err := j.StartServers(ctx, pipeline.Options{Size: j.size, Logf: plan.Logf}); err != nil {
 		return err
 	}
 	network, err := netns.New(o.Nodes)
@@ -65,9 +64,7 @@ func (j *capture) setUp(ctx context.Context, o *nodes.Options, plan Plan) error 
 	if err != nil {
 		return err
 	}
-	o.Connectors = []process.Connector{{Name: "shop", Config: map[string]string{"database.dsn": source, "topic.prefix": pipeline.Prefix,
-		"table.include.list": `public\..*`, "topic.creation.default.partitions": "3"}}}
-	o.Sinks = []process.Sink{{Name: "warehouse", Topics: []string{pipeline.Prefix + ".public.*"}, Config: map[string]string{"dsn": target}}}
+	o.Connectors, o.Sinks = pipeline.Tasks(source, target, 3)
 	return nil
 }
 
@@ -117,10 +114,7 @@ func (j *capture) judge(ctx context.Context, c *nodes.Cluster) (string, error) {
 	if err != nil || len(different) > 0 {
 		return "", fmt.Errorf("the target is not equal: %+v: %w", different, err)
 	}
-	own := j.Node
-	j.Node = c.Members()[0].Proc
-	report, _, twice, err := j.Audit(ctx, source)
-	j.Node = own
+	report, _, twice, err := pipeline.Audit(ctx, source, c.Members()[0].Proc)
 	if err != nil {
 		return "", err
 	}

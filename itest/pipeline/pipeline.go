@@ -1,15 +1,17 @@
-// Package pipeline is the main job as the demo and the soak run it: a shop in one Postgres server, a node that captures it, and a
-// second server that a sink keeps equal.
+// Package pipeline is the main job as the demo, the soak, the failovers and the runs on another log have it: a shop in one Postgres server, nodes
+// that capture it, and a second server that a sink keeps equal.
 package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rowtrail/rowtrail/itest/audit"
 	"github.com/rowtrail/rowtrail/itest/process"
@@ -29,7 +31,7 @@ const (
 type Options struct {
 	Binary     string
 	Size       shop.Size
-	Partitions int               // of the tables' topics; 0: the node's default
+	Partitions int               // of the tables' topics; 0: the log's default
 	Target     map[string]string // settings of the target's server
 	Logf       func(format string, args ...any)
 }
@@ -38,11 +40,25 @@ type Options struct {
 type Pipeline struct {
 	Source, Target       *servers.Postgres
 	SourceDSN, TargetDSN string
-	Node                 *process.Rowtrail
+	Node                 *process.Rowtrail // nil: the caller has nodes of its own
 }
 
-// SetUp starts the servers, loads the shop and configures the node. Close is called whatever it returns.
-func (p *Pipeline) SetUp(ctx context.Context, o Options) (err error) {
+// SetUp is StartServers, and configures the node. Close is called whatever it returns.
+func (p *Pipeline) SetUp(ctx context.Context, o Options) error {
+	if err := p.StartServers(ctx, o); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "rowtrail-node-")
+	if err != nil {
+		return err
+	}
+	connectors, sinks := Tasks(p.SourceDSN, p.TargetDSN, o.Partitions)
+	p.Node, err = process.New(o.Binary, dir, process.Config{Connectors: connectors, Sinks: sinks})
+	return err
+}
+
+// StartServers starts the servers and loads the shop. Close is called whatever it returns.
+func (p *Pipeline) StartServers(ctx context.Context, o Options) (err error) {
 	o.Logf("itest: bringing up two Postgres servers")
 	if p.Source, err = servers.StartPostgres(ctx, servers.Options{Logf: o.Logf}); err != nil {
 		return err
@@ -57,35 +73,31 @@ func (p *Pipeline) SetUp(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	o.Logf("itest: loading a shop of %d rows into the source", o.Size.Rows())
-	if err := WithConn(ctx, p.SourceDSN, func(c *pgx.Conn) error { return shop.Load(ctx, c, o.Size) }); err != nil {
-		return err
+	return WithConn(ctx, p.SourceDSN, func(c *pgx.Conn) error { return shop.Load(ctx, c, o.Size) })
+}
+
+// Tasks are the connector and the sink of a node that reaches the servers so.
+func Tasks(source, target string, partitions int) ([]process.Connector, []process.Sink) {
+	config := map[string]string{"database.dsn": source, "topic.prefix": Prefix, "table.include.list": `public\..*`}
+	if partitions > 0 {
+		config["topic.creation.default.partitions"] = strconv.Itoa(partitions)
 	}
-	dir, err := os.MkdirTemp("", "rowtrail-node-")
-	if err != nil {
-		return err
-	}
-	source := map[string]string{"database.dsn": p.SourceDSN, "topic.prefix": Prefix, "table.include.list": `public\..*`}
-	if o.Partitions > 0 {
-		source["topic.creation.default.partitions"] = strconv.Itoa(o.Partitions)
-	}
-	p.Node, err = process.New(o.Binary, dir, process.Config{
-		Connectors: []process.Connector{{Name: "shop", Config: source}},
-		Sinks:      []process.Sink{{Name: "warehouse", Topics: []string{Prefix + ".public.*"}, Config: map[string]string{"dsn": p.TargetDSN}}},
-	})
-	return err
+	return []process.Connector{{Name: "shop", Config: config}},
+		[]process.Sink{{Name: "warehouse", Topics: []string{Prefix + ".public.*"}, Config: map[string]string{"dsn": target}}}
 }
 
 // Close kills the node, stops the servers and removes what they kept.
-func (p *Pipeline) Close() {
+func (p *Pipeline) Close() error {
+	var errs []error
 	if p.Node != nil {
-		_ = p.Node.Kill()
-		_ = os.RemoveAll(p.Node.Dir)
+		errs = append(errs, p.Node.Kill(), os.RemoveAll(p.Node.Dir))
 	}
 	for _, s := range []*servers.Postgres{p.Source, p.Target} {
 		if s != nil {
-			_ = s.Close()
+			errs = append(errs, s.Close())
 		}
 	}
+	return errors.Join(errs...)
 }
 
 // WithConn runs fn with a connection of its own.
@@ -112,8 +124,8 @@ func AwaitEqual(ctx context.Context, source, target *pgx.Conn, patience time.Dur
 	}
 }
 
-// Audit compares the log with what the source committed, which audit.Watch has noted.
-func (p *Pipeline) Audit(ctx context.Context, source *pgx.Conn) (report *audit.Report, loaded, loadedTwice int, err error) {
+// Audit compares the log that a node is at with what the source committed, which audit.Watch has noted.
+func Audit(ctx context.Context, source *pgx.Conn, node *process.Rowtrail, opts ...kgo.Opt) (report *audit.Report, loaded, loadedTwice int, err error) {
 	want := map[string]bool{}
 	for _, table := range shop.Tables() {
 		want[table] = true
@@ -122,7 +134,7 @@ func (p *Pipeline) Audit(ctx context.Context, source *pgx.Conn) (report *audit.R
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	client, err := p.Node.Client()
+	client, err := node.Client(opts...)
 	if err != nil {
 		return nil, 0, 0, err
 	}

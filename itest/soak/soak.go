@@ -241,7 +241,7 @@ func (r *run) judge(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; last lines of rowtrail:\n%s", err, r.Node.Tail(20))
 	}
-	if result.Audit, result.Loaded, result.LoadTwice, err = r.Pipeline.Audit(ctx, source); err != nil {
+	if result.Audit, result.Loaded, result.LoadTwice, err = pipeline.Audit(ctx, source, r.Node); err != nil {
 		return nil, err
 	}
 	if result.Loaded != r.Size.Rows() {
