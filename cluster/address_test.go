@@ -57,8 +57,10 @@ func TestAClusterMovesAsAWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.append("t", 0, "before")
-	for i, x := range c.nodes {
+	for _, x := range c.nodes {
 		x.stop()
+	}
+	for i, x := range c.nodes { // nobody reads them any more
 		x.addr = freeAddress(t)
 		c.peers[i].Address = x.addr
 	}

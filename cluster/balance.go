@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 const (

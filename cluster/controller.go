@@ -11,7 +11,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/record"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // replayBytes is how much of the controller's log is read at a time at start.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/cluster/peer"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // Peer is where another node of the cluster is reached.

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rowtrail/rowtrail/fields"
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/fields"
 )
 
 // announceEvery is how often a node tells its peers of everything that it leads, whether it changed or not; changes go at once.

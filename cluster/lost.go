@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/rowtrail/rowtrail/log"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // A log that ends before what it has acknowledged was damaged, or cut, in a way that looks like a crash. Its replica must not vote any more:

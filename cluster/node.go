@@ -15,7 +15,7 @@ import (
 	"github.com/rowtrail/rowtrail/cluster/peer"
 	"github.com/rowtrail/rowtrail/cluster/topicconfig"
 	"github.com/rowtrail/rowtrail/log"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // Options configure a Node.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/cluster/peer"
 	"github.com/rowtrail/rowtrail/log"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // Bounds of the transfer of raftSnapshots.

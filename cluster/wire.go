@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rowtrail/rowtrail/cluster/peer"
-	"github.com/rowtrail/rowtrail/fields"
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/fields"
 )
 
 // Raft's messages between two nodes go in frames of many. Heartbeats and their answers, of which there are thousands a second, and appends,

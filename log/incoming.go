@@ -7,7 +7,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/rowtrail/rowtrail/fields"
+	"github.com/rowtrail/rowtrail/log/fields"
 )
 
 // Incoming is a raftSnapshot on its way into a partition. Its batches are stored under run ids of this partition that no manifest names, so until

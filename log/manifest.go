@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 	"sort"
 
-	"github.com/rowtrail/rowtrail/fields"
+	"github.com/rowtrail/rowtrail/log/fields"
 )
 
 // manifestVersion is the version of an encoded manifest. It cannot be rebuilt, so a new version has to read the old one.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"github.com/rowtrail/rowtrail/fields"
+	"github.com/rowtrail/rowtrail/log/fields"
 )
 
 // RaftSnapshot is what a replica needs to go on from where another one's horizon is: the fold there and the compacted runs below. It is not

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/rowtrail/rowtrail/fields"
+	"github.com/rowtrail/rowtrail/log/fields"
 )
 
 // A trim entry tells every replica where the log starts from now on: what retention and DeleteRecords decide is replicated like

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/log"
 	"github.com/rowtrail/rowtrail/log/record"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // storedLog is a partition of a real store whose records are also kept in a list for ever: offset -> record.

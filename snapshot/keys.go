@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/rowtrail/rowtrail/fields"
+	"github.com/rowtrail/rowtrail/log/fields"
 )
 
 // Key spaces of the database.

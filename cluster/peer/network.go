@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // Options configure a Network. Addresses, Check and Receive are required.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // sender writes one kind of frames to one peer.

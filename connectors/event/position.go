@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rowtrail/rowtrail/fields"
+	"github.com/rowtrail/rowtrail/log/fields"
 )
 
 // PositionHeader is the record header that carries Position on every change record and tombstone.

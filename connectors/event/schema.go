@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/rowtrail/rowtrail/fields"
+	"github.com/rowtrail/rowtrail/log/fields"
 )
 
 // Column describes one column as the source has it.

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/itest/servers"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 

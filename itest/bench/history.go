@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/itest/process"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // historyFloor is what is left of a producer's rate, or of its bytes per CPU second, with a reader of history beside it that reads as

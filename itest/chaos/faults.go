@@ -17,7 +17,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/clock"
 	"github.com/rowtrail/rowtrail/itest/nodes"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // heal takes a fault back. It does not wait for what follows from that.

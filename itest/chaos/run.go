@@ -18,7 +18,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/checker/proxy"
 	"github.com/rowtrail/rowtrail/itest/nodes"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // Plan is how hard a run is.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/process"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // faults kill and pause the node.

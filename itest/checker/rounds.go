@@ -9,7 +9,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/process"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/pipeline"
 	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/itest/shop"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 const (

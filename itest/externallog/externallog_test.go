@@ -16,7 +16,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/itest/certs"
 	"github.com/rowtrail/rowtrail/itest/process"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 const root = "../.."

@@ -21,7 +21,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/checker/load"
 	"github.com/rowtrail/rowtrail/itest/netns"
 	"github.com/rowtrail/rowtrail/itest/process"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // Every node has the same ports at an address of its own.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 const (

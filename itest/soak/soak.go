@@ -19,7 +19,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/pipeline"
 	"github.com/rowtrail/rowtrail/itest/servers"
 	"github.com/rowtrail/rowtrail/itest/shop"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/log/broker/sasl"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/rowtrail/rowtrail/fields"
+	"github.com/rowtrail/rowtrail/log/fields"
 )
 
 // What is known here of a memtable's log: a header, then records of meta, user meta, lengths, expiry, key with version, value and

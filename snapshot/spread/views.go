@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/log"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 	"github.com/rowtrail/rowtrail/snapshot"
 )
 

@@ -9,8 +9,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/rowtrail/rowtrail/fields"
 	"github.com/rowtrail/rowtrail/log"
+	"github.com/rowtrail/rowtrail/log/fields"
 	"github.com/rowtrail/rowtrail/snapshot"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/configs"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // progressEvery is how often commands that wait look again.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/cluster"
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/admin"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // nodeID reads a node's number.

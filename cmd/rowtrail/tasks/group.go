@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/rowtrail/rowtrail/itest/checker/history"
-	"github.com/rowtrail/rowtrail/sleep"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // The topics of a run. What others may need of them is exported.
