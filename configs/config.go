@@ -33,7 +33,7 @@ type Listen struct {
 	HTTP       Address `key:"http" default:"127.0.0.1:8080" doc:"Address of health, metrics and state over HTTP; it has no authentication. Empty: no HTTP."`
 	Pprof      bool    `key:"pprof" default:"false" doc:"Serve Go's profiles under /debug/pprof on the HTTP address."`
 
-	MaxConnections      int32 `key:"max_connections" default:"4096" min:"1" doc:"Open connections of Kafka clients; more are refused."`
+	MaxConnections      int32 `key:"max_connections" default:"4096" min:"1" doc:"Open connections of Kafka clients; more are refused. The last eighth is for addresses that have fewer than one in 128 of all."`
 	MaxConnectionsPerIP int32 `key:"max_connections_per_ip" default:"2048" min:"1" doc:"The same from one address (of IPv6: from one /64 network), so that one host cannot take them all."`
 	TLS                 TLS   `key:"tls" doc:"TLS of the Kafka listener; without cert it speaks plaintext."`
 	SASL                SASL  `key:"sasl" doc:"How Kafka clients log in; without mechanisms they need not. docs/security.md has the whole story."`

@@ -45,7 +45,7 @@ type Options struct {
 	TLS  *tls.Config
 	SASL *SASLOptions
 
-	MaxConnections  int   // open network connections. Default 4096
+	MaxConnections  int   // open network connections, the last part kept for hosts with few. Default 4096
 	MaxRequestBytes int32 // bytes of one Produce frame. Default 100 MiB; other requests: maxSmallRequestBytes
 	InFlightBytes   int64 // bytes of requests being handled, all network connections. Default 128 MiB, at least hostShare times MaxRequestBytes
 	FetchBytes      int64 // bytes of fetched records on their way, all network connections; a response being written holds them twice. Default 128 MiB

@@ -46,7 +46,7 @@ func (b *Broker) brokerSettings() []brokerSetting {
 		count("group.max.size", int64(g.MaxMembers), 10_000, "Members of one group."),
 		millis("group.min.session.timeout.ms", g.MinSessionTimeout.Milliseconds(), 6_000, "Shortest session timeout of a member."),
 		text("log.dirs", o.DataDir, "", "The data directory."),
-		count("max.connections", int64(o.MaxConnections), int64(std.MaxConnections), "Open network connections."),
+		count("max.connections", int64(o.MaxConnections), int64(std.MaxConnections), "Open network connections; the last eighth is for addresses that have few."),
 		count("max.connections.per.ip", int64(o.MaxConnectionsPerIP), int64(std.MaxConnectionsPerIP), "The same from one address, of IPv6 from one /64 network."),
 		count("node.id", int64(b.node.ID()), -1, "This node's id."),
 		count("num.partitions", int64(o.DefaultPartitions), int64(std.DefaultPartitions), "Partitions of a topic that does not say."),

@@ -19,6 +19,9 @@ const (
 	// smallShare: small requests have this fraction of the bytes in flight on top, but room for minSmall of them.
 	smallShare = 16
 	minSmall   = 4
+	// keptShare: the last one in so many connections is kept for hosts that have few, which is fewer than one in fewShare of what is kept.
+	keptShare = 8
+	fewShare  = 16
 )
 
 // ipv6HostBits: an IPv6 host has a whole network of addresses of its own.
@@ -96,6 +99,7 @@ func (h *host) deniedAt(arrived time.Time) time.Time {
 type refusedError struct {
 	reason refusalReason
 	limit  int64
+	few    int64 // above 0: fewer connections than the limit are open, and the rest is kept for hosts that have fewer than this
 	addr   netip.Addr
 }
 
@@ -103,12 +107,17 @@ func (e *refusedError) Error() string {
 	if e.reason == refusedHost {
 		return fmt.Sprintf("%d connections from %s are open, the limit of one address; raise listen.max_connections_per_ip", e.limit, e.addr)
 	}
+	if e.few > 0 {
+		return fmt.Sprintf("%d connections are open, and the last ones of %d are kept for addresses that have fewer than %d; raise listen.max_connections",
+			e.limit-e.limit/keptShare, e.limit, e.few)
+	}
 	return fmt.Sprintf("%d connections are open, the limit; raise listen.max_connections", e.limit)
 }
 
 // enter counts a connection; h is nil where hosts are not told apart.
 func (l *listenerLimits) enter(remote net.Addr) (h *host, err error) {
-	if l.conns.Add(1) > l.maxConns {
+	open := l.conns.Add(1)
+	if open > l.maxConns {
 		l.conns.Add(-1)
 		return nil, &refusedError{reason: refusedAll, limit: l.maxConns}
 	}
@@ -126,6 +135,11 @@ func (l *listenerLimits) enter(remote net.Addr) (h *host, err error) {
 	if h.conns >= l.maxHost {
 		l.conns.Add(-1)
 		return nil, &refusedError{reason: refusedHost, limit: l.maxHost, addr: addr}
+	}
+	kept := l.maxConns / keptShare
+	if few := max(kept/fewShare, 1); open > l.maxConns-kept && h.conns >= few {
+		l.conns.Add(-1)
+		return nil, &refusedError{reason: refusedAll, limit: l.maxConns, few: few, addr: addr}
 	}
 	h.conns++
 	return h, nil
