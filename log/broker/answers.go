@@ -28,16 +28,21 @@ const (
 // builders admits those who put together answers of any size: until one is encoded, nobody knows its size. What asks
 // the catalogue never waits for anything while it is built; what asks a coordinator may, and must not hold that up. Hosts
 // take turns: the connections of one that asks for much do not make others wait.
-type builders struct{ catalogue, coordinators *turns.Gate }
+//
+// history admits reads of history: however many connections read, only a few compete with producers for processors and locks.
+type builders struct{ catalogue, coordinators, history *turns.Gate }
 
 func newBuilders() builders {
 	return builders{
 		catalogue:    turns.New(time.Now, catalogueBuilders()),
 		coordinators: turns.New(time.Now, max(coordinatorBuilders, runtime.GOMAXPROCS(0))),
+		history:      turns.New(time.Now, historyReaders()),
 	}
 }
 
 func catalogueBuilders() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+
+func historyReaders() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // builder says who admits a request; nil: it changes something, or its answer is bounded by the request itself.
 func (s *shares) builder(req kmsg.Request) *turns.Party {
@@ -109,6 +114,7 @@ func (c *conn) answerOnce(h header, r *request, resp kmsg.Response) error {
 		}
 	}
 	buf := c.encode(h, resp)
+	r.endTurn()
 	if err := c.growIdle(answer, answerSize(h, buf)); err != nil {
 		return err
 	}

@@ -21,6 +21,10 @@ const (
 	minFetchReserve = 64 << 10 // bytes
 	// historyBytes is how far from a partition's end history begins. Readers nearer to it are not slowed for producers.
 	historyBytes = 16 << 20
+	// heldRead bounds the answer to one read of history while these are held, so that turns are short.
+	heldRead = 2 << 20
+	// turnWait bounds how long a read of history waits for its turn: with the wait in it, less than clients wait for an answer.
+	turnWait = 20 * time.Second
 	// fetchAnyReplica is the first version whose clients may read from a follower.
 	fetchAnyReplica = 11
 )
@@ -48,10 +52,12 @@ type fetch struct {
 	rack    string // of a consumer that may read from any replica
 	any     bool
 	parts   []fetchPart
-	left    int  // bytes that the response may still take
-	found   int  // bytes of records in the response
-	more    int  // bytes, by estimate, that came since
-	settled bool // something must be told at once: an error, a divergence
+	left    int // bytes that the response may still take
+	found   int // bytes of records in the response
+	more    int // bytes, by estimate, that came since
+	r       *request
+	behind  bool // history gets nothing: its turn did not come
+	settled bool // the answer waits for no records: it has an error or a divergence, or history was asked for
 }
 
 // handleFetch reads from every partition asked for, waiting for new records when there are too few.
@@ -64,7 +70,7 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 		return resp, nil
 	}
 	f := &fetch{
-		b: b, held: r.shares.fetching.Large(),
+		b: b, r: r, held: r.shares.fetching.Large(),
 		iso: isolation(req.IsolationLevel), left: int(b.opts.MaxFetchBytes),
 	}
 	if r.maxRecordBytes > 0 {
@@ -82,15 +88,13 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 	f.open(req, resp)
 	defer func() {
 		if !b.hintFetch(req.Version, resp) {
+			r.endTurn()
 			defer pause(ctx)()
 			b.awaitHints(ctx.Done(), func() bool { return b.hintFetch(req.Version, resp) })
 		}
 	}()
-	if b.pacer.Due() > 0 && slices.ContainsFunc(f.parts, f.ofHistory) { // nothing is held meanwhile
-		resume := pause(ctx)
-		err := b.pacer.Wait(ctx)
-		resume()
-		if err != nil {
+	if slices.ContainsFunc(f.parts, f.ofHistory) { // no records are held meanwhile
+		if err := f.awaitHistory(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -105,6 +109,7 @@ func (b *Broker) handleFetch(ctx context.Context, r *request) (kmsg.Response, er
 		f.tellBehind()
 		return resp, nil
 	}
+	r.endTurn()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	w := waiter{timeout: timer.C, catalog: catalogChanged, done: ctx.Done()}
@@ -296,7 +301,7 @@ func (f *fetch) read(ctx context.Context, p *fetchPart) error {
 	p.changed = p.log.Changed() // before reading, so that no change is missed
 	p.stale, p.bytes = false, p.log.Bytes()
 	want := min(int(p.req.PartitionMaxBytes), f.left)
-	if want <= 0 && f.found > 0 {
+	if want <= 0 && f.found > 0 || f.behind && f.ofHistory(*p) {
 		m := p.log.Marks()
 		p.marks(m)
 		p.seen = readable(m, f.iso)
@@ -360,10 +365,30 @@ func (f *fetch) reserve(ctx context.Context, want int64) (int64, error) {
 	if f.found > 0 {
 		return 0, nil
 	}
+	f.r.endTurn() // those whose clients left room do not wait for one whose did not
 	defer pause(ctx)()
 	had := f.held.Bytes()
 	_, err := f.held.Grow(ctx, had+minFetchReserve)
 	return f.held.Bytes() - had, err
+}
+
+// awaitHistory waits for a turn at reading history, and in it until history may be read. Without a turn in time history gets nothing, and
+// the client asks again.
+func (f *fetch) awaitHistory(ctx context.Context) error {
+	defer pause(ctx)()
+	f.settled = true // whatever the client's least, there is no waiting for more records
+	inTime, cancel := context.WithTimeout(ctx, turnWait)
+	defer cancel()
+	leave, err := f.r.shares.history.Enter(inTime)
+	if err != nil {
+		f.behind = true
+		return ctx.Err()
+	}
+	f.r.turn = leave
+	if f.b.pacer.Held() {
+		f.left = min(f.left, heldRead)
+	}
+	return f.b.pacer.Wait(ctx)
 }
 
 // ofHistory tells that a partition is read far from its end, by estimate.

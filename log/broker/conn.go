@@ -228,6 +228,7 @@ func (c *conn) dispatch(f frame) error {
 	c.behind.Wait() // answers keep the order of requests
 	resume()
 	defer func() {
+		r.endTurn()
 		if r.release != nil {
 			r.release()
 		}

@@ -64,7 +64,7 @@ type host struct {
 // a time.
 type shares struct {
 	bytes, fetching, answering        *room.Party
-	catalogue, coordinators           *turns.Party // of builders
+	catalogue, coordinators, history  *turns.Party // of builders
 	unpacking, looking, recompressing *turns.Party // of openers
 }
 
@@ -75,6 +75,7 @@ func (l *listenerLimits) shares(h *host) shares {
 	return shares{
 		bytes: l.bytes.Party(), fetching: l.fetching.Party(), answering: l.answering.Party(),
 		catalogue: l.building.catalogue.Party(), coordinators: l.building.coordinators.Party(),
+		history:   l.building.history.Party(),
 		unpacking: l.opening.unpacking.Party(), looking: l.opening.looking.Party(), recompressing: l.opening.recompressing.Party(),
 	}
 }
@@ -108,7 +109,7 @@ func (e *refusedError) Error() string {
 		return fmt.Sprintf("%d connections from %s are open, the limit of one address; raise listen.max_connections_per_ip", e.limit, e.addr)
 	}
 	if e.few > 0 {
-		return fmt.Sprintf("%d connections are open, and the last ones of %d are kept for addresses that have fewer than %d; raise listen.max_connections",
+		return fmt.Sprintf("%d connections or more are open, and the last ones of %d are kept for addresses that have fewer than %d; raise listen.max_connections",
 			e.limit-e.limit/keptShare, e.limit, e.few)
 	}
 	return fmt.Sprintf("%d connections are open, the limit; raise listen.max_connections", e.limit)

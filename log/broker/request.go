@@ -36,7 +36,16 @@ type request struct {
 	staging  sync.WaitGroup // a staged request is being begun; throttle is known then
 
 	release func() // called, when set, once the response is written or given up
+	turn    func() // ends the turn that reading history takes, when set
 	hangUp  error  // set by a handler to close the connection once the response is written
+}
+
+// endTurn ends a turn before anything that waits for a client.
+func (r *request) endTurn() {
+	if r.turn != nil {
+		r.turn()
+		r.turn = nil
+	}
 }
 
 // errUnsupported: no such API key or version; Kafka closes the connection.

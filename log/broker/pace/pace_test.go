@@ -18,8 +18,9 @@ func TestNext(t *testing.T) {
 		load Load
 		want float64
 	}{
-		{"no producer, every core busy", 100 * mb, Load{Read: 100 * mb}, inf},
-		{"a producer that hardly writes", 100 * mb, Load{Produced: quiet, Read: 100 * mb}, inf},
+		{"no producer, every core busy", 100 * mb, Load{Read: 100 * mb, Quiet: patience}, inf},
+		{"a producer that hardly writes", 100 * mb, Load{Produced: quiet, Read: 100 * mb, Quiet: patience}, inf},
+		{"a producer that does not get to write", 100 * mb, Load{Read: 100 * mb, Quiet: patience - 1}, MinRate},
 		{"a producer and cores to spare", inf, Load{Produced: 50 * mb, Read: 900 * mb, Idle: 0.5}, inf},
 		{"a producer and no core to spare", inf, Load{Produced: 20 * mb, Read: 900 * mb, Idle: 0.02}, 450 * mb},
 		{"still none", 450 * mb, Load{Produced: 20 * mb, Read: 440 * mb, Idle: 0.02}, 220 * mb},
@@ -82,6 +83,8 @@ func TestReadersAreHeldOnlyWhileProducersNeedTheCPU(t *testing.T) {
 	near("producers and no core to spare", read(m, p, 10*time.Second, 20*mb, 1), MinRate)
 	near("producers that write much", read(m, p, 10*time.Second, 200*mb, 1), 250*mb)
 	read(m, p, interval, 0, 1)
+	near("producers that do not get to write", read(m, p, patience-3*interval, 0, 1), MinRate)
+	read(m, p, 3*interval, 0, 1)
 	near("producers have gone", read(m, p, 5*time.Second, 0, 1), 1000*mb)
 }
 

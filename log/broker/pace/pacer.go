@@ -30,7 +30,9 @@ type Pacer struct {
 
 	mu        sync.Mutex
 	rate      float64
-	read      int64 // bytes of history since measured
+	held      atomic.Bool // rate is finite
+	wrote     time.Time   // when producers were last found not to be quiet
+	read      int64       // bytes of history since measured
 	measured  time.Time
 	producedM int64 // produced when measured
 	busyM     float64
@@ -56,6 +58,9 @@ func (p *Pacer) Read(n int) {
 		p.free.Store(max(p.free.Load(), now.UnixNano()) + int64(float64(n)/p.rate*float64(time.Second)))
 	}
 }
+
+// Held says whether readers of history are held to a rate.
+func (p *Pacer) Held() bool { return p.held.Load() }
 
 // Due is how long the next read of history is to wait. It costs next to nothing where no reader is held.
 func (p *Pacer) Due() time.Duration {
@@ -95,11 +100,16 @@ func (p *Pacer) measure(now time.Time) {
 		if all > p.allM {
 			l.Idle = 1 - (busy-p.busyM)/(all-p.allM)
 		}
+		if l.Produced > quiet {
+			p.wrote = now
+		}
+		l.Quiet = now.Sub(p.wrote)
 		p.rate = Next(p.rate, l)
 	} else {
 		p.rate = math.Inf(1)
 	}
-	if math.IsInf(p.rate, 1) {
+	p.held.Store(!math.IsInf(p.rate, 1))
+	if !p.held.Load() {
 		p.free.Store(now.UnixNano())
 	}
 	p.measured, p.read, p.producedM, p.busyM, p.allM = now, 0, produced, busy, all
