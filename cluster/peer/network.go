@@ -167,23 +167,25 @@ func (n *Network) OpenAddress(ctx context.Context, address string, kind Kind) (n
 }
 
 // open connects and says hello; the connection ends with life.
-func open(ctx, life context.Context, address string, secure func() *tls.Config, h Hello, least int) (c net.Conn, id Identity, stop func() bool, err error) {
+func open(ctx, life context.Context, address string, secure func() *tls.Config, h Hello, least int) (net.Conn, Identity, func() bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	d := &net.Dialer{}
-	if c, err = d.DialContext(ctx, "tcp", address); err != nil {
-		return nil, id, nil, err
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, Identity{}, nil, err
 	}
 	if secure != nil {
 		t, err := secureClient(ctx, c, secure(), address)
 		if err != nil {
 			_ = c.Close()
-			return nil, id, nil, fmt.Errorf("TLS with %s: %w", address, err)
+			return nil, Identity{}, nil, fmt.Errorf("TLS with %s: %w", address, err)
 		}
 		c = t
 	}
-	stop = context.AfterFunc(life, func() { _ = c.Close() })
-	if id, err = greet(c, h, least); err != nil {
+	stop := context.AfterFunc(life, func() { _ = c.Close() }) // it may run on when stop was called
+	id, err := greet(c, h, least)
+	if err != nil {
 		stop()
 		_ = c.Close()
 		if secure != nil && isAlert(err) { // since TLS 1.3 it looks at certificates when this side is done

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"runtime"
@@ -391,4 +392,41 @@ func FuzzHello(f *testing.F) {
 		var h Hello
 		_ = readJSON(bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)), &h)
 	})
+}
+
+// TestTheEndWhileARefusalIsRead: what ends a connection with its node may come right behind what ended it before.
+func TestTheEndWhileARefusalIsRead(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	})
+	for range 2000 {
+		life, end := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if _, _, _, err := open(t.Context(), life, l.Addr().String(), nil, Hello{}, 1); err == nil {
+				t.Error("a connection that was closed is one to a node")
+			}
+			end()
+		}()
+		if rand.IntN(2) == 0 {
+			time.Sleep(time.Duration(rand.IntN(100)) * time.Microsecond)
+			end()
+		}
+		<-done
+	}
+	_ = l.Close()
+	wg.Wait()
 }
