@@ -16,6 +16,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
+// offeredWithin is how long the markers of the last transaction may take.
+const offeredWithin = 5 * time.Second
+
 const (
 	slot        = "rowtrail_bench"
 	publication = "rowtrail_bench"
@@ -177,10 +180,10 @@ func (b *bed) rowtrail(ctx context.Context, end string, rows int) (time.Duration
 			return 0, fmt.Errorf("wait for %s: %w; last lines:\n%s", end, err, b.node.Tail(5))
 		}
 		if reached {
-			took := time.Since(start)
-			if err := b.inLog(ctx, rows); err != nil {
+			if err := b.offered(ctx, rows); err != nil {
 				return 0, err
 			}
+			took := time.Since(start)
 			return took, b.node.Stop()
 		}
 		if !sleep.For(ctx, 5*time.Millisecond) {
@@ -189,25 +192,32 @@ func (b *bed) rowtrail(ctx context.Context, end string, rows int) (time.Duration
 	}
 }
 
-// inLog checks that a read_committed reader is offered at least so many records: a rate of what is not there is none.
-func (b *bed) inLog(ctx context.Context, rows int) error {
+// offered waits until a read_committed reader is offered so many records: a rate of what is not there is none. The end of a transaction is
+// answered when it is decided, a moment before its markers show it.
+func (b *bed) offered(ctx context.Context, rows int) error {
 	client, err := b.node.Client()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	ends, err := kadm.NewClient(client).ListCommittedOffsets(ctx, "bench.public."+table)
-	if err == nil {
-		err = ends.Error()
+	admin := kadm.NewClient(client)
+	topic := "bench.public." + table
+	for deadline := time.Now().Add(offeredWithin); ; {
+		ends, err := admin.ListCommittedOffsets(ctx, topic)
+		if err == nil {
+			err = ends.Error()
+		}
+		if err != nil {
+			return fmt.Errorf("count records: %w", err)
+		}
+		end, _ := ends.Lookup(topic, 0)
+		if end.Offset >= int64(rows) {
+			return nil
+		}
+		if time.Now().After(deadline) || !sleep.For(ctx, time.Millisecond) {
+			return fmt.Errorf("the log ends at offset %d after %d rows", end.Offset, rows)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("count records: %w", err)
-	}
-	end, _ := ends.Lookup("bench.public."+table, 0)
-	if end.Offset < int64(rows) {
-		return fmt.Errorf("the log ends at offset %d after %d rows", end.Offset, rows)
-	}
-	return nil
 }
 
 func capture(ctx context.Context, cfg config, name string, rows int, write func(*bed) error) ([]line, error) {
@@ -293,7 +303,7 @@ func load(ctx context.Context, cfg config) ([]line, error) {
 		return nil, err
 	}
 	ours := time.Since(start)
-	if err := b.inLog(ctx, cfg.rows); err != nil {
+	if err := b.offered(ctx, cfg.rows); err != nil {
 		return nil, err
 	}
 	if err := b.node.Stop(); err != nil {
