@@ -19,17 +19,18 @@ import (
 )
 
 const (
-	ownerLabel  = "rowtrail.itest.pid"
-	pullTimeout = 3 * time.Minute
+	ownerLabel   = "rowtrail.itest.pid"
+	peersNetwork = "rowtrail-itest"
+	pullTimeout  = 3 * time.Minute
 )
 
 // docker runs a server in a container.
 type docker struct {
+	program
 	container testcontainers.Container
-	image     string
 	from      string
-	port      int
-	settings  map[string]string
+	published int
+	networked bool
 }
 
 func dockerAnswers(ctx context.Context) bool {
@@ -38,11 +39,11 @@ func dockerAnswers(ctx context.Context) bool {
 	return exec.CommandContext(ctx, "docker", "version").Run() == nil
 }
 
-func newDocker(ctx context.Context, port int, opts Options) (*docker, error) {
+func newDocker(ctx context.Context, port int, p program, opts Options) (*docker, error) {
 	if err := prepareTestcontainers(); err != nil {
 		return nil, err
 	}
-	d := &docker{image: fmt.Sprintf("postgres:%d", opts.Version), port: port, settings: opts.Settings}
+	d := &docker{program: p, published: port}
 	var err error
 	if d.from, err = ensureImage(ctx, d.image, opts.Logf); err != nil {
 		return nil, err
@@ -139,16 +140,12 @@ func (d *docker) start(ctx context.Context) error {
 	if d.container != nil {
 		return d.container.Start(ctx)
 	}
-	args := []string{"postgres"}
-	for k, v := range d.settings {
-		args = append(args, "-c", k+"="+v)
-	}
 	c, err := testcontainers.Run(ctx, d.image,
-		testcontainers.WithEnv(map[string]string{"POSTGRES_HOST_AUTH_METHOD": "trust"}),
-		testcontainers.WithCmd(args...),
-		testcontainers.WithExposedPorts("5432/tcp"),
+		testcontainers.WithEnv(d.env),
+		testcontainers.WithCmd(d.command...),
+		testcontainers.WithExposedPorts(d.inside()),
 		testcontainers.WithLabels(map[string]string{ownerLabel: strconv.Itoa(os.Getpid())}),
-		fixedPort(d.port),
+		d.fixedPort(),
 	)
 	if err != nil {
 		return err
@@ -180,11 +177,32 @@ func (d *docker) remove(ctx context.Context) error {
 
 func (d *docker) describe() string { return fmt.Sprintf("%s in Docker (%s)", d.image, d.from) }
 
-// fixedPort publishes the server on 127.0.0.1:port, the same over restarts.
-func fixedPort(port int) testcontainers.CustomizeRequestOption {
+// address is a name in a network that servers join once one of them is asked for, since the container's own address may
+// change at a restart.
+func (d *docker) address(ctx context.Context) (string, int, error) {
+	name := fmt.Sprintf("db-%d", d.published)
+	if d.networked {
+		return name, d.port, nil
+	}
+	if err := exec.CommandContext(ctx, "docker", "network", "inspect", peersNetwork).Run(); err != nil {
+		// Another process may make it at the same time: joining tells.
+		_ = exec.CommandContext(ctx, "docker", "network", "create", peersNetwork).Run()
+	}
+	out, err := exec.CommandContext(ctx, "docker", "network", "connect", "--alias", name, peersNetwork, d.container.GetContainerID()).CombinedOutput()
+	if err != nil {
+		return "", 0, fmt.Errorf("join network %s: %w: %s", peersNetwork, err, lastLine(out))
+	}
+	d.networked = true
+	return name, d.port, nil
+}
+
+func (d *docker) inside() string { return strconv.Itoa(d.port) + "/tcp" }
+
+// fixedPort publishes the server on 127.0.0.1, at the same port over restarts.
+func (d *docker) fixedPort() testcontainers.CustomizeRequestOption {
 	return testcontainers.WithHostConfigModifier(func(host *container.HostConfig) {
 		host.PortBindings = network.PortMap{
-			network.MustParsePort("5432/tcp"): {{HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1}), HostPort: strconv.Itoa(port)}},
+			network.MustParsePort(d.inside()): {{HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1}), HostPort: strconv.Itoa(d.published)}},
 		}
 	})
 }

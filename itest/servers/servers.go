@@ -8,23 +8,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"syscall"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 const (
-	defaultVersion = 15
-	readyTimeout   = 60 * time.Second
+	startTimeout = 5 * time.Minute // of a server for a test, whose image may have to be built first
+	readyTimeout = 60 * time.Second
 )
 
-// Options describe a server. The zero value is a Postgres of the default version with wal_level=logical.
+// Options describe a server. The zero value is a server of the default version, set up so that it can be captured.
 type Options struct {
-	Version  int               // major version; 0: ROWTRAIL_ITEST_PG, else 15
+	Version  string            // Postgres: a major version; MySQL: a flavour and version such as mariadb:11.8; "": by environment or default
 	Settings map[string]string // server settings on top of the defaults
 	Local    bool              // from local binaries even when Docker answers
 	Logf     func(format string, args ...any)
@@ -45,156 +43,143 @@ type driver interface {
 	stop(ctx context.Context, how Shutdown) error
 	remove(ctx context.Context) error
 	describe() string
+	// address is where another server of the same driver reaches this one.
+	address(ctx context.Context) (host string, port int, err error)
 }
 
-// Postgres is a running server. Its port stays the same over Stop and Start.
-type Postgres struct {
-	driver driver
-	port   int
+// program is a server of some kind, as drivers run it.
+type program struct {
+	name         string // for people
+	image        string
+	port         int // in its container
+	env          map[string]string
+	command      []string // in its container
+	installation installation
+	answers      func(ctx context.Context, port int) error
 }
 
-// StartPostgres brings up a new, empty server and waits until it answers.
-func StartPostgres(ctx context.Context, opts Options) (*Postgres, error) {
-	if opts.Logf == nil {
-		opts.Logf = func(string, ...any) {}
-	}
-	if opts.Version == 0 {
-		opts.Version = defaultVersion
-		if v := os.Getenv("ROWTRAIL_ITEST_PG"); v != "" {
-			n, err := strconv.Atoi(v)
-			if err != nil {
-				return nil, fmt.Errorf("ROWTRAIL_ITEST_PG=%s: want a major version such as 15", v)
-			}
-			opts.Version = n
-		}
-	}
-	settings := map[string]string{
-		"wal_level": "logical", "max_replication_slots": "32", "max_wal_senders": "32", "max_connections": "200",
-		"log_min_messages": "warning", "max_prepared_transactions": "10",
-	}
-	for k, v := range opts.Settings {
-		settings[k] = v
-	}
-	opts.Settings = settings
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	p := &Postgres{port: port}
+// installation is how a program is run from the binaries of this machine.
+type installation interface {
+	// find is the folder of the binaries, which are brought in where they can be.
+	find(ctx context.Context, logf func(string, ...any)) (string, error)
+	// prepare makes the data directory below the local server's own folder.
+	prepare(ctx context.Context, l *local) error
+	// serve is the command of the server itself.
+	serve(l *local) (binary string, args []string)
+	// signal is what ends the server.
+	signal(how Shutdown) syscall.Signal
+}
+
+// server is what the servers of all kinds have in common. Its port stays the same over Stop and Start.
+type server struct {
+	driver  driver
+	port    int
+	answers func(ctx context.Context, port int) error
+}
+
+// newServer brings up a new, empty server at the port and waits until it answers.
+func newServer(ctx context.Context, port int, p program, opts Options) (server, error) {
+	s := server{port: port, answers: p.answers}
 	mode := os.Getenv("ROWTRAIL_ITEST_SERVERS")
 	if opts.Local {
 		mode = "local"
 	}
+	var err error
 	switch mode {
 	case "docker":
-		p.driver, err = newDocker(ctx, port, opts)
+		s.driver, err = newDocker(ctx, port, p, opts)
 	case "local":
-		p.driver, err = newLocal(ctx, port, opts)
+		s.driver, err = newLocal(ctx, port, p, opts)
 	case "", "auto":
 		if dockerAnswers(ctx) {
-			p.driver, err = newDocker(ctx, port, opts)
+			s.driver, err = newDocker(ctx, port, p, opts)
 		} else {
-			p.driver, err = newLocal(ctx, port, opts)
+			s.driver, err = newLocal(ctx, port, p, opts)
 		}
 	default:
-		return nil, fmt.Errorf("ROWTRAIL_ITEST_SERVERS=%s: want docker, local or auto", mode)
+		err = fmt.Errorf("ROWTRAIL_ITEST_SERVERS=%s: want docker, local or auto", mode)
 	}
 	if err != nil {
-		return nil, err
+		return server{}, err
 	}
-	if err := p.Start(ctx); err != nil {
-		return nil, errors.Join(err, p.Close())
+	if err := s.Start(ctx); err != nil {
+		return server{}, errors.Join(err, s.Close())
 	}
-	opts.Logf("itest: %s on 127.0.0.1:%d", p.Describe(), port)
-	return p, nil
-}
-
-// ForTest is StartPostgres for a test: it fails the test on error and closes the server with it.
-func ForTest(t testing.TB, opts Options) *Postgres {
-	t.Helper()
-	if opts.Logf == nil {
-		opts.Logf = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	p, err := StartPostgres(ctx, opts)
-	if err != nil {
-		t.Fatalf("start Postgres: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Logf("close Postgres: %v", err)
-		}
-	})
-	return p
-}
-
-// DSN of a database on this server, as its superuser.
-func (p *Postgres) DSN(database string) string {
-	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", p.port, database)
+	opts.Logf("itest: %s on 127.0.0.1:%d", s.Describe(), port)
+	return s, nil
 }
 
 // Port on 127.0.0.1.
-func (p *Postgres) Port() int { return p.port }
+func (s *server) Port() int { return s.port }
 
 // Describe says what runs: version and where it came from.
-func (p *Postgres) Describe() string { return p.driver.describe() }
+func (s *server) Describe() string { return s.driver.describe() }
 
 // BinDir is the folder of a local server's programs, "" for a container.
-func (p *Postgres) BinDir() string {
-	if l, ok := p.driver.(*local); ok {
+func (s *server) BinDir() string {
+	if l, ok := s.driver.(*local); ok {
 		return l.bin
 	}
 	return ""
 }
 
-// CreateDatabase makes an empty database and returns its DSN.
-func (p *Postgres) CreateDatabase(ctx context.Context, name string) (string, error) {
-	conn, err := pgx.Connect(ctx, p.DSN("postgres"))
-	if err != nil {
-		return "", fmt.Errorf("create database %s: %w", name, err)
-	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
-		return "", fmt.Errorf("create database %s: %w", name, err)
-	}
-	return p.DSN(name), nil
-}
-
 // Start starts a stopped server and waits until it answers.
-func (p *Postgres) Start(ctx context.Context) error {
-	if err := p.driver.start(ctx); err != nil {
-		return fmt.Errorf("start %s: %w", p.Describe(), err)
+func (s *server) Start(ctx context.Context) error {
+	if err := s.driver.start(ctx); err != nil {
+		return fmt.Errorf("start %s: %w", s.Describe(), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for {
-		conn, err := pgx.Connect(ctx, p.DSN("postgres"))
+		err := s.answers(ctx, s.port)
 		if err == nil {
-			return conn.Close(ctx)
+			return nil
 		}
 		if !sleep.For(ctx, 50*time.Millisecond) {
-			return fmt.Errorf("wait for %s: %w", p.Describe(), err)
+			return fmt.Errorf("wait for %s: %w", s.Describe(), err)
 		}
 	}
 }
 
 // Stop stops the server; its data stay.
-func (p *Postgres) Stop(ctx context.Context, how Shutdown) error { return p.driver.stop(ctx, how) }
+func (s *server) Stop(ctx context.Context, how Shutdown) error { return s.driver.stop(ctx, how) }
+
+// Kill is Stop as a power cut would.
+func (s *server) Kill(ctx context.Context) error { return s.Stop(ctx, Immediate) }
 
 // Restart is Stop and Start.
-func (p *Postgres) Restart(ctx context.Context, how Shutdown) error {
-	if err := p.Stop(ctx, how); err != nil {
+func (s *server) Restart(ctx context.Context, how Shutdown) error {
+	if err := s.Stop(ctx, how); err != nil {
 		return err
 	}
-	return p.Start(ctx)
+	return s.Start(ctx)
 }
 
 // Close ends the server and removes its data.
-func (p *Postgres) Close() error {
+func (s *server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
-	return p.driver.remove(ctx)
+	return s.driver.remove(ctx)
+}
+
+// forTest starts a server for a test: it fails the test on error and closes the server with it.
+func forTest[S interface{ Close() error }](t testing.TB, start func(context.Context, Options) (S, error), opts Options) S {
+	t.Helper()
+	if opts.Logf == nil {
+		opts.Logf = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	s, err := start(ctx, opts)
+	if err != nil {
+		t.Fatalf("start a server: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Logf("close a server: %v", err)
+		}
+	})
+	return s
 }
 
 func freePort() (int, error) {
