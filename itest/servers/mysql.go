@@ -155,7 +155,7 @@ func (m *MySQL) Version() string { return m.flavour + ":" + m.version }
 // MariaDB says whether it is one.
 func (m *MySQL) MariaDB() bool { return m.flavour == "mariadb" }
 
-// Host, User and Password are what a client needs beside Port.
+// Host that clients reach it at.
 func (m *MySQL) Host() string { return "127.0.0.1" }
 
 // User may do everything.

@@ -57,7 +57,7 @@ func (m *mysqld) find(ctx context.Context, logf func(string, ...any)) (string, e
 	if bin := m.installed(ctx, root); bin != "" {
 		return bin, nil
 	}
-	return "", fmt.Errorf("Debian %s holds no %s %s: start a Docker daemon", suite, m.flavour, m.version)
+	return "", fmt.Errorf("no %s %s in the packages of Debian %s: start a Docker daemon", m.flavour, m.version, suite)
 }
 
 // installed looks for the version in the system, then for what was unpacked.

@@ -1,0 +1,31 @@
+CREATE TABLE keyed(id int PRIMARY KEY, a int, s varchar(20), t text, b blob, e enum('x', 'y'));
+CREATE TABLE uniq(u int NOT NULL UNIQUE, a int, t text);
+CREATE TABLE bare(a int, t text);
+INSERT INTO keyed VALUES (1, 1, 'one', 'text', 0x01, 'x'), (2, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO uniq VALUES (1, 1, 'text'), (2, NULL, NULL);
+INSERT INTO bare VALUES (1, 'text'), (2, NULL);
+SET binlog_row_image=MINIMAL;
+INSERT INTO keyed VALUES (3, 3, 'three', 'text', 0x03, 'y');
+INSERT INTO keyed(id) VALUES (4);
+UPDATE keyed SET a = 10 WHERE id = 1;
+UPDATE keyed SET a = NULL, t = 'new' WHERE id = 1;
+UPDATE keyed SET id = 12 WHERE id = 2;
+UPDATE keyed SET a = a + 1, s = NULL WHERE id >= 3;
+DELETE FROM keyed WHERE id = 3;
+UPDATE uniq SET a = 10 WHERE u = 1;
+UPDATE bare SET a = 10 WHERE a = 1;
+DELETE FROM uniq WHERE u = 2;
+DELETE FROM bare WHERE a = 2;
+SET binlog_row_image=NOBLOB;
+INSERT INTO keyed VALUES (5, 5, 'five', 'text', 0x05, 'y');
+UPDATE keyed SET a = 11 WHERE id = 1;
+UPDATE keyed SET t = 'newer' WHERE id = 1;
+DELETE FROM keyed WHERE id = 5;
+UPDATE bare SET a = 11 WHERE a = 10;
+DELETE FROM uniq WHERE u = 1;
+-- only mariadb:11.8
+SET binlog_row_image=FULL_NODUP;
+-- only mariadb:11.8
+UPDATE keyed SET a = 12 WHERE id = 1;
+SET binlog_row_image=FULL;
+UPDATE keyed SET a = 13 WHERE id = 1;
