@@ -146,7 +146,14 @@ func FuzzRefusedOrExact(f *testing.F) {
 	for _, c := range everyColumn() {
 		pairs = append(pairs, newPair(f, Options{}, c), newPair(f, Options{TimePrecision: TimeISOString, HstoreHandling: HstoreMap, BinaryHandling: BinaryHex}, c))
 	}
-	for i, v := range lookalikes {
+	for _, o := range mysqlFormats() {
+		for _, c := range mysqlColumns(f) {
+			if p := newPair(f, o, c.column); len(p.schema.Lossy()) == 0 {
+				pairs = append(pairs, p)
+			}
+		}
+	}
+	for i, v := range append(lookalikes, mysqlLookalikes...) {
 		f.Add(uint16(i), v)
 	}
 	f.Fuzz(func(t *testing.T, n uint16, value string) {

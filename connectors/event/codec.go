@@ -25,6 +25,14 @@ var (
 	errInvalidUTF8 = errors.New("the text is not valid UTF-8; capture from a UTF8 database with client_encoding UTF8")
 	errTimeRange   = errors.New("the timestamp is beyond what 64-bit microseconds can say (or equals an infinity's " +
 		"sentinel); set time.precision.mode=isostring")
+	errClockRange = errors.New("the time does not fit 32-bit milliseconds; set time.precision.mode=adaptive_time_microseconds")
+	errZeroDate   = errors.New("no calendar has this date; set zero.date.handling.mode=string to have it as its text, " +
+		"or debezium to have null or 1970-01-01 in its place")
+	errBigintLong = errors.New("the number is above 2^63-1, which bigint.unsigned.handling.mode=long cannot say; set it to precise")
+	errPoint      = errors.New("the value is not a point of two coordinates in well-known binary form")
+	errVectorNaN  = errors.New("an element of the vector is a NaN with a payload, which no text says")
+	errMySQLText  = errors.New("the text is not in the canonical form of its type, which is a defect of the connector; " +
+		"leave the column out with column.exclude.list until it is mended")
 	errIntervalRange = errors.New("the interval does not fit 64-bit microseconds; set interval.handling.mode=string")
 	errJSONValue     = errors.New("the JSON value does not have the form of the column's type")
 	errSyntax        = errors.New("malformed JSON")
@@ -111,6 +119,35 @@ func newElementCodec(c *Column, kind Kind, f Format) (codec, error) {
 		return textCodec{name: "io.debezium.data.Enum", allowed: c.Enum}, nil
 	case KindText:
 		return textCodec{}, nil
+	}
+	return newMySQLCodec(c, kind, f)
+}
+
+func newMySQLCodec(c *Column, kind Kind, f Format) (codec, error) {
+	switch kind {
+	case KindUint64:
+		return newUint64Codec(f.BigintUnsigned), nil
+	case KindMySQLBit:
+		return newMySQLBitCodec(c.Modifier), nil
+	case KindMySQLDate:
+		return mysqlDateCodec{dateCodec: newDateCodec(f.Time), zero: newZeroDates(c, f)}, nil
+	case KindMySQLTime:
+		return mysqlTimeCodec{timeCodec: newTimeCodec(c.Modifier, f.Time), digits: fractionDigits(c.Modifier)}, nil
+	case KindMySQLDateTime:
+		return mysqlDateTimeCodec{timestampCodec: newTimestampCodec(c.Modifier, f.Time), zero: newZeroDates(c, f),
+			digits: fractionDigits(c.Modifier)}, nil
+	case KindMySQLTimestamp:
+		return mysqlTimestampCodec{zero: newZeroDates(c, f), digits: fractionDigits(c.Modifier)}, nil
+	case KindYear:
+		return yearCodec{}, nil
+	case KindSet:
+		return textCodec{name: "io.debezium.data.EnumSet", allowed: c.Enum}, nil
+	case KindGeometry:
+		return &geometryCodec{}, nil
+	case KindPoint:
+		return &geometryCodec{point: true}, nil
+	case KindVector:
+		return &vectorCodec{}, nil
 	}
 	return nil, fmt.Errorf("kind %q is unknown to this build", string(kind))
 }

@@ -7,8 +7,11 @@ type connectType struct {
 	typ     string
 	name    string
 	version int
+	doc     string
 	params  []param
-	fields  string // the fields of a struct, the items of an array, the keys and values of a map: JSON
+	// nullable: optional whatever the column is, as Debezium's schema of a geometry
+	nullable bool
+	fields   string // the fields of a struct, the items of an array, the keys and values of a map: JSON
 }
 
 type param struct{ name, value string }
@@ -24,7 +27,7 @@ func (t connectType) appendSchema(dst []byte, optional bool, field string) []byt
 	case "map":
 		dst = append(append(dst, ','), t.fields...)
 	}
-	dst = strconv.AppendBool(append(dst, `,"optional":`...), optional)
+	dst = strconv.AppendBool(append(dst, `,"optional":`...), optional || t.nullable)
 	if t.name != "" {
 		dst = appendString(append(dst, `,"name":`...), t.name)
 	}
@@ -33,6 +36,9 @@ func (t connectType) appendSchema(dst []byte, optional bool, field string) []byt
 	}
 	if t.version != 0 {
 		dst = strconv.AppendInt(append(dst, `,"version":`...), int64(t.version), 10)
+	}
+	if t.doc != "" {
+		dst = appendString(append(dst, `,"doc":`...), t.doc)
 	}
 	for i, p := range t.params {
 		sep := ","
@@ -66,15 +72,22 @@ func transactionBlockSchema() string {
 }
 
 // sourceSchema is the source block's schema.
-func sourceSchema() []byte {
+func sourceSchema(connector string) []byte {
 	snapshot := `{"type":"string","optional":true,"name":"io.debezium.data.Enum","version":1,"parameters":{"allowed":` +
 		`"true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"},` +
 		`"default":"false","field":"snapshot"}`
 	fields := field("version", "string", false) + "," + field("connector", "string", false) + "," +
 		field("name", "string", false) + "," + field("ts_ms", "int64", false) + "," + snapshot + "," +
 		field("db", "string", false) + "," + field("sequence", "string", true) + "," +
-		field("ts_us", "int64", true) + "," + field("ts_ns", "int64", true) + "," +
-		field("schema", "string", false) + "," + field("table", "string", false) + "," +
+		field("ts_us", "int64", true) + "," + field("ts_ns", "int64", true) + ","
+	if fromBinlog(connector) {
+		fields += field("table", "string", true) + "," + field("server_id", "int64", false) + "," +
+			field("gtid", "string", true) + "," + field("file", "string", false) + "," + field("pos", "int64", false) + "," +
+			field("row", "int32", false) + "," + field("thread", "int64", true) + "," + field("query", "string", true)
+		return connectType{typ: "struct", name: "io.debezium.connector." + connector + ".Source", version: 1, fields: fields}.
+			appendSchema(nil, false, "source")
+	}
+	fields += field("schema", "string", false) + "," + field("table", "string", false) + "," +
 		field("txId", "int64", true) + "," + field("lsn", "int64", true) + "," + field("xmin", "int64", true) + "," +
 		field("origin", "string", true) + "," + field("origin_lsn", "int64", true)
 	return connectType{typ: "struct", name: "io.debezium.connector.postgresql.Source", version: 1, fields: fields}.
@@ -82,7 +95,7 @@ func sourceSchema() []byte {
 }
 
 // valueSchema is the envelope's schema. A before image may hold the key alone, so there its other fields are optional.
-func valueSchema(name string, columns []encoderColumn) []byte {
+func valueSchema(name, connector string, columns []encoderColumn) []byte {
 	var before, after []byte
 	for i := range columns {
 		c := &columns[i]
@@ -96,7 +109,7 @@ func valueSchema(name string, columns []encoderColumn) []byte {
 	b := []byte{}
 	b = connectType{typ: "struct", name: name + ".Value", fields: string(before)}.appendSchema(b, true, "before")
 	b = connectType{typ: "struct", name: name + ".Value", fields: string(after)}.appendSchema(append(b, ','), true, "after")
-	b = append(append(b, ','), sourceSchema()...)
+	b = append(append(b, ','), sourceSchema(connector)...)
 	b = append(b, ","+transactionBlockSchema()...)
 	b = append(b, ","+field("op", "string", false)+","+field("ts_ms", "int64", true)+","+
 		field("ts_us", "int64", true)+","+field("ts_ns", "int64", true)...)

@@ -3,7 +3,6 @@ package event
 import (
 	"errors"
 	"fmt"
-	"strconv"
 )
 
 // Encoder turns rows of one schema version into Debezium JSON. Not safe for concurrent use; it appends to dst
@@ -67,7 +66,7 @@ func NewEncoder(s *Schema, opts Options) (*Encoder, error) {
 	}
 	if e.schemas {
 		name := opts.Name + "." + s.Collection()
-		e.valuePrefix = schemaPrefix(valueSchema(name, e.columns))
+		e.valuePrefix = schemaPrefix(valueSchema(name, opts.Connector, e.columns))
 		e.keyPrefix = schemaPrefix(keySchema(name, e.columns, e.key))
 	}
 	return e, nil
@@ -182,100 +181,4 @@ func (e *Encoder) appendRow(dst []byte, row Row, after bool) ([]byte, error) {
 
 func (e *Encoder) valueError(i int, err error) error {
 	return &ValueError{Action: "encode", Table: e.table, Column: e.columns[i].name, Type: e.columns[i].typ, Err: err}
-}
-
-// sourceBlock holds the parts of "source" that are the same for all events of a table.
-type sourceBlock struct {
-	head  []byte // up to ts_ms
-	db    []byte // from behind snapshot up to sequence
-	table []byte // schema and table, up to txId
-}
-
-func newSourceBlock(s *Schema, opts Options) sourceBlock {
-	var b sourceBlock
-	b.head = appendString([]byte(`"source":{"version":`), opts.Version)
-	b.head = appendString(append(b.head, `,"connector":`...), orDefault(opts.Connector, SourcePostgres))
-	b.head = appendString(append(b.head, `,"name":`...), opts.Name)
-	b.head = append(b.head, `,"ts_ms":`...)
-	b.db = appendString([]byte(`,"db":`), s.Database)
-	b.db = append(b.db, `,"sequence":"[`...)
-	b.table = appendString([]byte(`,"schema":`), s.Schema)
-	b.table = appendString(append(b.table, `,"table":`...), s.Table)
-	b.table = append(b.table, `,"txId":`...)
-	return b
-}
-
-func (s *sourceBlock) append(dst []byte, m *Meta) []byte {
-	dst = append(dst, s.head...)
-	dst = strconv.AppendInt(dst, floorDiv(m.SourceTsUs, 1000), 10)
-	dst = append(dst, `,"snapshot":`...)
-	if m.Snapshot == "" {
-		dst = append(dst, `"false"`...)
-	} else {
-		dst = appendString(dst, m.Snapshot)
-	}
-	dst = append(dst, s.db...)
-	if m.LastCommit == 0 {
-		dst = append(dst, `null`...)
-	} else {
-		dst = append(dst, '\\', '"')
-		dst = strconv.AppendUint(dst, m.LastCommit, 10)
-		dst = append(dst, '\\', '"')
-	}
-	dst = append(dst, ',', '\\', '"')
-	dst = strconv.AppendUint(dst, m.LSN, 10)
-	dst = append(dst, `\"]","ts_us":`...)
-	dst = strconv.AppendInt(dst, m.SourceTsUs, 10)
-	dst = append(dst, `,"ts_ns":`...)
-	dst = appendNanos(dst, m.SourceTsUs, "000")
-	dst = append(dst, s.table...)
-	dst = appendOrNull(dst, uint64(m.TxID))
-	dst = append(dst, `,"lsn":`...)
-	dst = appendOrNull(dst, m.LSN)
-	dst = append(dst, `,"xmin":null,"origin":`...)
-	if m.Origin == "" {
-		dst = append(dst, "null"...)
-	} else {
-		dst = appendString(dst, m.Origin)
-	}
-	dst = append(dst, `,"origin_lsn":`...)
-	dst = appendOrNull(dst, m.OriginLSN)
-	return append(dst, '}')
-}
-
-func appendEnvelopeEnd(dst []byte, op Op, m *Meta) []byte {
-	dst = append(dst, `,"transaction":`...)
-	if t := m.Transaction; t == nil {
-		dst = append(dst, "null"...)
-	} else {
-		dst = appendString(append(dst, `{"id":`...), t.ID)
-		dst = strconv.AppendUint(append(dst, `,"total_order":`...), t.TotalOrder, 10)
-		dst = strconv.AppendUint(append(dst, `,"data_collection_order":`...), t.CollectionOrder, 10)
-		dst = append(dst, '}')
-	}
-	dst = append(dst, `,"op":"`...)
-	dst = append(dst, byte(op))
-	dst = append(dst, `","ts_ms":`...)
-	dst = strconv.AppendInt(dst, m.TsMs, 10)
-	dst = append(dst, `,"ts_us":`...)
-	dst = appendNanos(dst, m.TsMs, "000")
-	dst = append(dst, `,"ts_ns":`...)
-	dst = appendNanos(dst, m.TsMs, "000000")
-	return append(dst, '}')
-}
-
-// appendNanos writes v times a power of ten.
-func appendNanos(dst []byte, v int64, zeros string) []byte {
-	dst = strconv.AppendInt(dst, v, 10)
-	if v == 0 {
-		return dst
-	}
-	return append(dst, zeros...)
-}
-
-func appendOrNull(dst []byte, v uint64) []byte {
-	if v == 0 {
-		return append(dst, "null"...)
-	}
-	return strconv.AppendUint(dst, v, 10)
 }

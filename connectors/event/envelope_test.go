@@ -307,14 +307,15 @@ func TestSchemaRefusals(t *testing.T) {
 			t.Errorf("%s was taken", name)
 		}
 	}
-	s, err := NewSchema(Options{}, "public", "t", []Column{{Name: "a", Kind: "geometry"}})
+	s, err := NewSchema(Options{}, "public", "t", []Column{{Name: "a", Kind: "cube"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := NewEncoder(s, Options{}); err == nil {
 		t.Error("an unknown kind was taken")
 	}
-	for _, o := range []Options{{DecimalHandling: "exact"}, {TimePrecision: "nanoseconds"}, {BinaryHandling: "raw"}, {UnavailableValue: "hex:zz"}} {
+	for _, o := range []Options{{DecimalHandling: "exact"}, {TimePrecision: "nanoseconds"}, {BinaryHandling: "raw"}, {UnavailableValue: "hex:zz"},
+		{ZeroDate: ZeroDateFail}, {BigintUnsigned: BigintUnsignedLong}, {Connector: SourceMySQL, ZeroDate: "null"}, {Connector: SourceMySQL, BigintUnsigned: "wrap"}} {
 		if err := o.Validate(); err == nil {
 			t.Errorf("%+v was taken", o)
 		}

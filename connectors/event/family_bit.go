@@ -14,10 +14,19 @@ func newBitCodec(modifier int32) codec {
 	return textCodec{}
 }
 
+// newMySQLBitCodec: BIT(1) is a boolean, longer ones are bytes of the column's full length.
+func newMySQLBitCodec(length int32) codec {
+	if length <= 1 {
+		return boolCodec{yes: "1", no: "0"}
+	}
+	return &bitsCodec{length: int(length), full: true}
+}
+
 // bitsCodec carries bit(n) as Debezium's Bits: the last bit of the text is the lowest of the first byte, and zero
-// bytes at the end are left out.
+// bytes at the end are left out of what is not full.
 type bitsCodec struct {
 	length int
+	full   bool
 	buf    []byte
 }
 
@@ -38,7 +47,7 @@ func (c *bitsCodec) encode(dst, text []byte) ([]byte, error) {
 			return dst, errNotCanonical
 		}
 	}
-	for len(c.buf) > 0 && c.buf[len(c.buf)-1] == 0 {
+	for !c.full && len(c.buf) > 0 && c.buf[len(c.buf)-1] == 0 {
 		c.buf = c.buf[:len(c.buf)-1]
 	}
 	return appendBase64(dst, c.buf), nil

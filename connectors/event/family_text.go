@@ -19,7 +19,7 @@ func (textCodec) unavailable(p placeholder) []byte { return appendString(nil, st
 
 func (c textCodec) connect() connectType {
 	t := connectType{typ: "string", name: c.name}
-	if c.name == "io.debezium.data.Enum" {
+	if c.name == "io.debezium.data.Enum" || c.name == "io.debezium.data.EnumSet" {
 		t.params = []param{{"allowed", strings.Join(c.allowed, ",")}}
 	}
 	return t

@@ -12,7 +12,7 @@ type MessageEncoder struct {
 	content     bytesCodec
 }
 
-// NewMessageEncoder prepares the messages of one connector.
+// NewMessageEncoder prepares the messages of one Postgres connector.
 func NewMessageEncoder(opts Options) (*MessageEncoder, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func NewMessageEncoder(opts Options) (*MessageEncoder, error) {
 		content := e.content.connect().appendSchema(nil, true, "content")
 		message := messageType("Message", field("prefix", "string", true)+","+string(content)).appendSchema(nil, false, "message")
 		value := field("op", "string", false) + "," + field("ts_ms", "int64", true) + "," + field("ts_us", "int64", true) + "," +
-			field("ts_ns", "int64", true) + "," + string(sourceSchema()) + "," + transactionBlockSchema() + "," + string(message)
+			field("ts_ns", "int64", true) + "," + string(sourceSchema(SourcePostgres)) + "," + transactionBlockSchema() + "," + string(message)
 		e.valuePrefix = schemaPrefix(messageType("MessageValue", value).appendSchema(nil, false, ""))
 	}
 	return e, nil

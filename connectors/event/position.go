@@ -32,7 +32,7 @@ var ErrPosition = errors.New("malformed position header")
 // Order over all of its events, CollectionOrder over those of this table. A tombstone repeats its delete's numbers.
 // Order 0 marks an initial-load row; Commit is then the load's consistent point.
 type Position struct {
-	Commit          uint64 // Postgres commit LSN
+	Commit          uint64 // Postgres commit LSN; of MySQL and MariaDB a count of source transactions
 	Order           uint64
 	CollectionOrder uint64
 	CommitTime      int64    // microseconds since 1970 UTC; for the initial load, when its snapshot was taken

@@ -31,14 +31,28 @@ type Column struct {
 	Number  int     `json:"number,omitempty"`  // of the column in its table: kept over a rename, never used again
 	Missing *string `json:"missing,omitempty"` // value, as the source prints it, of rows that are older than the column
 	Default bool    `json:"default,omitempty"` // the source fills the column by itself, and Missing is not known
+
+	// Of MySQL and MariaDB alone. Modifier is then the number of fraction digits, bits, dimensions, characters or bytes that the
+	// type declares, or Postgres' typmod of the same DECIMAL.
+
+	Unsigned  bool    `json:"unsigned,omitempty"`
+	Charset   string  `json:"charset,omitempty"`
+	Collation string  `json:"collation,omitempty"`
+	SRID      *uint32 `json:"srid,omitempty"` // that a geometry must have; nil: any
+	Generated bool    `json:"generated,omitempty"`
+	Invisible bool    `json:"invisible,omitempty"`
+}
+
+func (c *Column) ofBinlog() bool {
+	return c.Unsigned || c.Charset != "" || c.Collation != "" || c.SRID != nil || c.Generated || c.Invisible
 }
 
 // Schema is one version of a table. ID is a fingerprint of the rest, columns in order: the same table always has the same ID.
 type Schema struct {
 	ID       uint64
-	Source   string // postgresql
+	Source   string // SourcePostgres, SourceMySQL or SourceMariaDB
 	Database string
-	Schema   string
+	Schema   string // of MySQL and MariaDB the database
 	Table    string
 	Format   Format // how values are written, so that a reader needs no settings
 	Columns  []Column
@@ -61,6 +75,9 @@ func NewSchemaOf(opts Options, identity uint32, schema, table string, columns []
 		Source: orDefault(opts.Connector, SourcePostgres), Database: opts.Database,
 		Schema: schema, Table: table, Format: opts.Format(), Columns: columns, Identity: identity,
 	}
+	if fromBinlog(s.Source) {
+		s.Database = schema
+	}
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -68,7 +85,7 @@ func NewSchemaOf(opts Options, identity uint32, schema, table string, columns []
 	return s, nil
 }
 
-// Collection is the table's name as Debezium writes it: public.orders.
+// Collection is the table's name as Debezium writes it: public.orders, or database.table of MySQL and MariaDB.
 func (s *Schema) Collection() string { return s.Schema + "." + s.Table }
 
 // KeyColumns returns the indexes of the key columns in key order.
@@ -99,7 +116,9 @@ func (s *Schema) Lossy() []string {
 		fine := s.Columns[i].Modifier < 0 || s.Columns[i].Modifier > 3
 		switch {
 		case kind == KindInterval && s.Format.Interval == IntervalNumeric,
-			(kind == KindTime || kind == KindTimestamp) && s.Format.Time == TimeConnect && fine:
+			(kind == KindTime || kind == KindTimestamp || kind == KindMySQLTime || kind == KindMySQLDateTime) &&
+				s.Format.Time == TimeConnect && fine,
+			(kind == KindMySQLDate || kind == KindMySQLDateTime || kind == KindMySQLTimestamp) && s.Format.ZeroDate == ZeroDateDebezium:
 			names = append(names, s.Columns[i].Name)
 		}
 	}
@@ -147,10 +166,19 @@ func (s *Schema) fingerprint() uint64 {
 		}
 	}
 	traced := s.Identity != 0 || slices.ContainsFunc(s.Columns, func(c Column) bool { return c.Number != 0 || c.Missing != nil || c.Default })
-	if traced {
+	// Each set of fields has a version of its own, so that what was stored before it came keeps its ID.
+	binlog := s.Format.BigintUnsigned != "" || s.Format.ZeroDate != "" || slices.ContainsFunc(s.Columns, func(c Column) bool { return c.ofBinlog() })
+	traced = traced || binlog
+	switch {
+	case binlog:
+		str("rowtrail.schema.3")
+		num(int64(s.Identity))
+		str(string(s.Format.BigintUnsigned))
+		str(string(s.Format.ZeroDate))
+	case traced:
 		str("rowtrail.schema.2")
 		num(int64(s.Identity))
-	} else {
+	default:
 		str("rowtrail.schema.1")
 	}
 	str(s.Source)
@@ -187,6 +215,17 @@ func (s *Schema) fingerprint() uint64 {
 			str(*c.Missing)
 		}
 		flag(c.Default)
+		if !binlog {
+			continue
+		}
+		flag(c.Unsigned)
+		str(c.Charset)
+		str(c.Collation)
+		if flag(c.SRID != nil); c.SRID != nil {
+			num(int64(*c.SRID))
+		}
+		flag(c.Generated)
+		flag(c.Invisible)
 	}
 	sum := sha256.Sum256(b)
 	return binary.BigEndian.Uint64(sum[:8])

@@ -15,7 +15,7 @@ const (
 // ErrTransaction tells that a record of the transaction topic cannot be read.
 var ErrTransaction = errors.New("malformed transaction record")
 
-// TransactionEnd is a record of the transaction topic: {"status":"END","id":"<txid>:<lsn>","event_count":n,
+// TransactionEnd is a record of the transaction topic: {"status":"END","id":"...","event_count":n,
 // "data_collections":[{"data_collection":"public.orders","event_count":n}],"ts_ms":...}. Its record has a PositionHeader too
 // (Order 0, Schema 0), so that a reader never parses ids. A BEGIN record has no counts.
 type TransactionEnd struct {
@@ -48,6 +48,16 @@ func AppendTransactionID(dst []byte, txID uint32, lsn uint64) []byte {
 	dst = strconv.AppendUint(dst, uint64(txID), 10)
 	dst = append(dst, ':')
 	return strconv.AppendUint(dst, lsn, 10)
+}
+
+// AppendBinlogTransactionID writes a source transaction's id as Debezium does for MySQL and MariaDB: its GTID, or without one where
+// it begins.
+func AppendBinlogTransactionID(dst []byte, gtid, file string, pos uint64) []byte {
+	if gtid != "" {
+		return append(dst, gtid...)
+	}
+	dst = append(append(dst, "file="...), file...)
+	return strconv.AppendUint(append(dst, ",pos="...), pos, 10)
 }
 
 // AppendKey writes the record key: {"id":"..."}.

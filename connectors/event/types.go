@@ -12,8 +12,13 @@ const (
 	Text // Datum.Text holds the source's canonical text
 )
 
-// Datum is one column value in the source's text form under fixed session settings: DateStyle ISO, IntervalStyle postgres,
-// extra_float_digits 3, TimeZone UTC, bytea_output hex, lc_monetary C, client_encoding UTF8.
+// Datum is one column value in the source's text form. Postgres' is what a session prints under DateStyle ISO, IntervalStyle
+// postgres, extra_float_digits 3, TimeZone UTC, bytea_output hex, lc_monetary C, client_encoding UTF8.
+//
+// That of MySQL and MariaDB is what a session prints under SET NAMES utf8mb4 and time_zone '+00:00', with every fraction digit of
+// the column, but for what printing would lose: FLOAT and DOUBLE are the shortest text that reads back to the same bits, as
+// ECMAScript writes numbers; BIT(n) is n binary digits; binary strings, geometries (SRID and WKB, as stored) and vectors are \x and
+// lower-case hexadecimal. No text is padded with zeros for ZEROFILL.
 type Datum struct {
 	State State
 	Text  []byte
@@ -78,6 +83,20 @@ const (
 	KindTSVector    Kind = "tsvector"
 	KindArray       Kind = "array"
 	KindText        Kind = "text"
+
+	// Kinds of MySQL and MariaDB alone. Of the others they use int16, int32, int64, float32, float64, numeric (with Postgres'
+	// modifier), bytes, uuid, json, enum and text.
+	KindUint64         Kind = "uint64"
+	KindMySQLBit       Kind = "mysql.bit"
+	KindMySQLDate      Kind = "mysql.date"
+	KindMySQLTime      Kind = "mysql.time"
+	KindMySQLDateTime  Kind = "mysql.datetime"
+	KindMySQLTimestamp Kind = "mysql.timestamp"
+	KindYear           Kind = "year"
+	KindSet            Kind = "set"
+	KindGeometry       Kind = "geometry"
+	KindPoint          Kind = "point"
+	KindVector         Kind = "vector"
 )
 
 // Meta is what one event says about its place in the source.
@@ -91,6 +110,18 @@ type Meta struct {
 	Origin      string       // "": none
 	OriginLSN   uint64       // 0: none
 	Transaction *Transaction // provide.transaction.metadata
+	Binlog      Binlog       // MySQL and MariaDB, which have none of TxID, LSN, LastCommit, Origin and OriginLSN
+}
+
+// Binlog is an event's place in a binlog.
+type Binlog struct {
+	ServerID uint32
+	GTID     string // "": none
+	File     string
+	Pos      uint64 // of the event that holds the row
+	Row      int    // from 0, in that event
+	Thread   uint64 // 0: not known
+	Query    string // include.query; "": none
 }
 
 // Transaction is the event's transaction block.
