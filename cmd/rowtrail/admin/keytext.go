@@ -122,19 +122,23 @@ func written(version *event.Schema, text string) (event.Row, bool) {
 		if i < 0 {
 			return nil, false
 		}
-		row[k] = sourceText(given[i].value)
+		row[k] = sourceText(given[i].value, version.Columns[k].Kind)
 	}
 	return row, true
 }
 
-// sourceText is a JSON value as the source prints it.
-func sourceText(value json.RawMessage) event.Datum {
+// sourceText is a JSON value as the source prints it. What is a boolean in JSON is a bit at the source when it is no bool.
+func sourceText(value json.RawMessage, kind event.Kind) event.Datum {
 	var text string
 	switch {
 	case bytes.Equal(value, []byte("null")):
 		return event.Datum{State: event.Null}
-	case bytes.Equal(value, []byte("true")), bytes.Equal(value, []byte("false")):
+	case kind == event.KindBool && (bytes.Equal(value, []byte("true")) || bytes.Equal(value, []byte("false"))):
 		value = value[:1]
+	case bytes.Equal(value, []byte("true")):
+		value = []byte("1")
+	case bytes.Equal(value, []byte("false")):
+		value = []byte("0")
 	case json.Unmarshal(value, &text) == nil:
 		value = []byte(text)
 	}
@@ -143,11 +147,7 @@ func sourceText(value json.RawMessage) event.Datum {
 
 // encodeKey writes a key as the connector does; false when a value is none of its column's type.
 func encodeKey(version *event.Schema, prefix string, row event.Row) ([]byte, bool) {
-	f := version.Format
-	encoder, err := event.NewEncoder(version, event.Options{
-		SchemasEnable: f.Schemas, DecimalHandling: f.Decimal, TimePrecision: f.Time, IntervalHandling: f.Interval,
-		BinaryHandling: f.Binary, HstoreHandling: f.Hstore, Connector: version.Source, Name: prefix, Database: version.Database,
-	})
+	encoder, err := event.NewEncoder(version, version.Options(prefix))
 	if err != nil {
 		return nil, false
 	}

@@ -28,7 +28,7 @@ func TestKeyAsTheSourceWritesIt(t *testing.T) {
 		columns := []event.Column{
 			col("d", "date", event.KindDate, -1, 1), col("n", "numeric(10,2)", event.KindNumeric, 10<<16|2+4, 2),
 			col("at", "timestamp without time zone", event.KindTimestamp, -1, 3), col("ok", "boolean", event.KindBool, -1, 4),
-			col("note", "text", event.KindText, -1, 0),
+			col("note", "text", event.KindText, -1, 0), col("b", "bit(1)", event.KindBit, 1, 5),
 		}
 		before, err := event.NewSchema(opts, "public", "prices", []event.Column{col("d", "date", event.KindDate, -1, 1)})
 		if err != nil {
@@ -57,7 +57,7 @@ func TestKeyAsTheSourceWritesIt(t *testing.T) {
 			return snapshot.Row{Topic: topic, Offset: offset, Key: key, Value: value}
 		}
 		rows := []snapshot.Row{
-			row("shop.public.prices", 0, key(now, "2026-01-02", "12.50", "2026-01-02 03:04:05.5", "t"), []byte(`{"x":1}`)),
+			row("shop.public.prices", 0, key(now, "2026-01-02", "12.50", "2026-01-02 03:04:05.5", "t", "", "0"), []byte(`{"x":1}`)),
 			row("shop.public.prices", 1, key(before, "2025-12-31"), []byte(`{"x":2}`)),
 		}
 		for i, s := range []*event.Schema{before, now} {
@@ -69,11 +69,11 @@ func TestKeyAsTheSourceWritesIt(t *testing.T) {
 		}
 		base := serve(t, Options{Node: shopNode{}, Views: fakeViews{rows: rows}})
 		for written, want := range map[string]string{
-			`{"d":"2026-01-02","n":"12.50","at":"2026-01-02 03:04:05.5","ok":true}`: `"value":{"x":1}`,
-			`{"ok":"t", "n":12.50,"at":"2026-01-02 03:04:05.5","d":"2026-01-02"}`:   `"value":{"x":1}`,
+			`{"d":"2026-01-02","n":"12.50","at":"2026-01-02 03:04:05.5","ok":true,"b":false}`: `"value":{"x":1}`,
+			`{"ok":"t", "n":12.50,"at":"2026-01-02 03:04:05.5","d":"2026-01-02","b":"0"}`:     `"value":{"x":1}`,
 			`{"d":"2025-12-31"}`:   `"value":{"x":2}`,
 			`{"d":"2026-01-03"}`:   `no row with key`,
-			`{"day":"2026-01-02"}`: `key has other columns than \"day\": write {\"d\": ..., \"n\": ..., \"at\": ..., \"ok\": ...}`,
+			`{"day":"2026-01-02"}`: `key has other columns than \"day\": write {\"d\": ..., \"n\": ..., \"at\": ..., \"ok\": ..., \"b\": ...}`,
 		} {
 			if _, body := get(t, base+"/v1/state/shop.public.prices/"+url.PathEscape(written)); !strings.Contains(body, want) {
 				t.Errorf("%s: %s", written, body)
