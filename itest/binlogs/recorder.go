@@ -26,7 +26,7 @@ type Recorder struct {
 // position in a binary log; files are compared by their number.
 type position struct {
 	file string
-	pos  uint32
+	pos  uint64
 }
 
 func (p position) number() int {
@@ -111,22 +111,8 @@ func (r *Recorder) Close() {
 }
 
 func (r *Recorder) position(ctx context.Context) (position, error) {
-	show := "SHOW BINARY LOG STATUS"
-	if r.server.MariaDB() {
-		show = "SHOW MASTER STATUS"
-	}
-	rows, err := r.server.Query(ctx, "", show)
-	if err != nil {
-		return position{}, err
-	}
-	if len(rows) == 0 {
-		return position{}, fmt.Errorf("%s: the server has no binary log", show)
-	}
-	pos, err := strconv.ParseUint(rows[0][1], 10, 32)
-	if err != nil {
-		return position{}, fmt.Errorf("%s: %w", show, err)
-	}
-	return position{file: rows[0][0], pos: uint32(pos)}, nil
+	file, pos, err := r.server.BinaryLog(ctx)
+	return position{file: file, pos: pos}, err
 }
 
 // Finish reads the events and gives each to the statement that wrote it.
@@ -140,7 +126,7 @@ func (r *Recorder) Finish(ctx context.Context) (*Recording, error) {
 	var pending [][]byte
 	for _, e := range events {
 		pending = append(pending, e)
-		if at.pos = logPos(e); at.pos != 0 {
+		if at.pos = uint64(logPos(e)); at.pos != 0 {
 			for at.after(r.end(step)) && step+1 < len(r.ends) {
 				step++
 			}

@@ -93,7 +93,11 @@ func mysqlSettings(flavour string, port int, own map[string]string) []string {
 		})
 	}
 	for k, v := range own {
-		settings[strings.ReplaceAll(k, "-", "_")] = v
+		k = strings.ReplaceAll(k, "-", "_")
+		if k == "log_replica_updates" && flavour == "mariadb" {
+			k = "log_slave_updates"
+		}
+		settings[k] = v
 	}
 	var args []string
 	for _, k := range slices.Sorted(maps.Keys(settings)) { // skip_log_bin comes after log_bin, and wins
@@ -120,30 +124,15 @@ func MySQLForTest(t testing.TB, opts Options) *MySQL {
 	return forTest(t, StartMySQL, opts)
 }
 
-// EachMySQL runs a test on a server of every flavour that ROWTRAIL_ITEST_MYSQL names, else of every one that can be
-// had here. One that cannot is skipped, with the reason; when there is none the test fails.
+// EachMySQL runs a test on a server of its own of every flavour that ROWTRAIL_ITEST_MYSQL names, else of every one that
+// can be had here. One that cannot is skipped, with the reason; when there is none the test fails.
 func EachMySQL(t *testing.T, opts Options, test func(t *testing.T, m *MySQL)) {
 	t.Helper()
-	if opts.Logf == nil {
-		opts.Logf = t.Logf
-	}
-	started := 0
-	for _, v := range chosenFlavours() {
-		t.Run(v, func(t *testing.T) {
-			opts := opts
-			opts.Version = v
-			if os.Getenv("ROWTRAIL_ITEST_MYSQL") == "" {
-				if why := missingMySQL(v, opts); why != "" {
-					t.Skip(why)
-				}
-			}
-			started++
-			test(t, MySQLForTest(t, opts))
-		})
-	}
-	if started == 0 {
-		t.Error("no MySQL or MariaDB server can be had here: start a Docker daemon, or install one")
-	}
+	eachFlavour(t, opts, func(t *testing.T, version string) {
+		opts := opts
+		opts.Version = version
+		test(t, MySQLForTest(t, opts))
+	})
 }
 
 // Flavour is mysql or mariadb.
