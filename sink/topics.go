@@ -14,6 +14,7 @@ const (
 	suffixSchema      = ".schema"
 	suffixPosition    = ".position"
 	suffixMessage     = ".message"
+	suffixHistory     = ".schema-history" // MySQL and MariaDB: what tables were at which position
 )
 
 // Selection is what a sink reads: exact topic names and patterns in which * stands for any characters. Those that begin with !
@@ -96,7 +97,10 @@ func makePlan(s Selection, existing []string) plan {
 		prefix, ok := strings.CutSuffix(t, suffixTransaction)
 		if ok && has[prefix+suffixSchema] && has[prefix+suffixPosition] {
 			prefixes = append(prefixes, prefix)
-			own[t], own[prefix+suffixSchema], own[prefix+suffixPosition], own[prefix+suffixMessage] = true, true, true, true
+			for _, suffix := range ownSuffixes() {
+				own[prefix+suffix] = true
+			}
+			own[prefix] = !s.names(prefix) // schema changes of MySQL and MariaDB
 		}
 	}
 	p := plan{data: make(map[string]string)}
@@ -125,10 +129,14 @@ func makePlan(s Selection, existing []string) plan {
 	return p
 }
 
+func ownSuffixes() []string {
+	return []string{suffixTransaction, suffixSchema, suffixPosition, suffixMessage, suffixHistory}
+}
+
 // ownName tells whether a topic is named as those that a connector keeps for itself. While its prefix lacks others of them
 // it is likely that they are about to be created, so such a topic is read as foreign data only when it is named in full.
 func ownName(topic string) bool {
-	for _, suffix := range []string{suffixTransaction, suffixSchema, suffixPosition, suffixMessage} {
+	for _, suffix := range ownSuffixes() {
 		if strings.HasSuffix(topic, suffix) {
 			return true
 		}

@@ -21,6 +21,7 @@ const produceTimeout = 30 * time.Second
 // Log is a log in memory with a connector's topics, written as a connector writes it.
 type Log struct {
 	Prefix string
+	Source string // event.SourcePostgres when empty
 	Admin  *kadm.Client
 
 	seeds    []string
@@ -102,7 +103,7 @@ func (l *Log) NewTable(t testing.TB, schema, table string, partitions int32, col
 // NewVersion makes another version of a table.
 func (l *Log) NewVersion(t testing.TB, schema, table string, partitions int32, columns ...event.Column) *Table {
 	t.Helper()
-	opts := event.Options{Name: l.Prefix, Database: "shop", Version: "test"}
+	opts := event.Options{Name: l.Prefix, Database: "shop", Version: "test", Connector: l.Source}
 	s, err := event.NewSchema(opts, schema, table, columns)
 	if err != nil {
 		t.Fatalf("make schema: %v", err)
