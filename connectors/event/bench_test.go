@@ -33,6 +33,24 @@ func BenchmarkEncode(b *testing.B) {
 	b.SetBytes(int64(len(key) + len(value)))
 }
 
+func BenchmarkMySQL(b *testing.B) {
+	columns, row := mysqlOrders(b)
+	p := newPair(b, Options{Name: "shop", Connector: SourceMySQL, Version: "1.0"}, columns...)
+	meta := binlogMeta
+	var value []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		var err error
+		if value, err = p.enc.AppendValue(value[:0], OpCreate, nil, row, &meta); err != nil {
+			b.Fatal(err)
+		}
+		if _, err = p.dec.Decode(value, Position{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(int64(len(value)))
+}
+
 func BenchmarkDecode(b *testing.B) {
 	p, row := benchPair(b)
 	value, err := p.enc.AppendValue(nil, OpCreate, nil, row, &goldenMeta)

@@ -23,12 +23,13 @@
 //   - bigint.unsigned.handling.mode defaults to precise, and long refuses what is above 2^63-1, where Debezium's default wraps;
 //   - dates that no calendar has (0000-00-00, 2023-00-15) are the source's text in a JSON string, where Debezium has null or 1970;
 //     zero.date.handling.mode=fail refuses them, =debezium does as Debezium. The year of a date or YEAR is never moved into a century;
-//   - TIME is signed and goes up to 838:59:59 in every mode; 32-bit milliseconds that cannot hold it refuse;
+//   - TIME is signed and goes up to 838:59:59 in every mode, where Debezium's isostring and connect have null or 0 for what is no time
+//     of the day; milliseconds of 32 bits refuse what is beyond them, where Debezium's wrap;
 //   - FLOAT has the shortest digits of its 32 bits also where Debezium's schema is double, FLOAT(M,D);
 //   - a column is what the server says it is: TINYINT(1), REAL and MariaDB's JSON are a number, a double and a text whatever the
 //     statement called them;
 //   - JSON is the server's text, with its spaces;
-//   - INET4 and INET6 are their text, where Debezium has no column;
+//   - INET4 and INET6 are their text, which Debezium does not know;
 //   - Connect schemas have no defaults of columns.
 //
 // Invariant 6: Absent is a state of its own in Row, in the position header and after decoding.

@@ -220,8 +220,8 @@ func (mysqlTimestampCodec) connect() connectType {
 // maxTimeHours is beyond MySQL's longest TIME, 838:59:59.
 const maxTimeHours = 839
 
-// mysqlTimeCodec carries TIME(f), a signed span of up to 838:59:59, as Debezium does but also where Debezium has null or zero. As an ISO
-// text, what is not a time of the day is written alike: -838:59:59Z.
+// mysqlTimeCodec carries TIME(f), a signed span of up to 838:59:59, in every mode. As an ISO text, what is not a time of the day is
+// written alike: -838:59:59Z.
 type mysqlTimeCodec struct {
 	timeCodec
 	digits int
