@@ -147,6 +147,8 @@ func TestWhatIsNoCharacterIsRefused(t *testing.T) {
 		{"binary", "\xff", "charset binary: bytes 0xFF at offset 0"},
 		{"ucs2", "\x00a\xd8\x3d", "charset ucs2: bytes 0xD83D at offset 2"},
 		{"ucs2", "a", "offset 0"},
+		{"ucs2", "\xd8\x3d\xde\x00", "charset ucs2: bytes 0xD83DDE00 at offset 0"},
+		{"ujis", "\xa9\xb0\xa1", "charset ujis: bytes 0xA9B0A1 at offset 0"},
 		{"utf16", "\xd8\x3d", "charset utf16: bytes 0xD83D at offset 0"},
 		{"utf16", "\xd8\x3d\x00a", "0xD83D0061 at offset 0"},
 		{"utf16le", "a\x00\x3d", "charset utf16le: bytes 0x3D at offset 2"},

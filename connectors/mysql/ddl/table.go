@@ -1,0 +1,423 @@
+package ddl
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrUnknown is why a description cannot follow a statement: the table is to be looked at anew.
+var ErrUnknown = errors.New("the table's description after the statement is not known")
+
+// Table is a table's description.
+type Table struct {
+	Charset   string
+	Collation string // empty: the charset's default
+	Columns   []Column
+	// Primary is the primary key's columns, in its order.
+	Primary []string
+	Unique  []UniqueKey
+	Comment string
+}
+
+// UniqueKey is a unique key that is not the primary one.
+type UniqueKey struct {
+	Name    string
+	Columns []string
+	// Whole says that the key is of whole columns: neither prefixes nor expressions.
+	Whole bool
+}
+
+// Column is a column's description.
+type Column struct {
+	Name      string
+	Type      string // as information_schema.columns.data_type
+	Length    int    // in the type's brackets, or implied by it; -1 without
+	Scale     int    // of decimals, -1 without
+	Unsigned  bool
+	Zerofill  bool
+	Charset   string // empty if the type has none
+	Collation string // empty: the charset's default, or the table's
+	Nullable  bool
+	// Default is the default's text; of an expression its SQL.
+	Default       *string
+	DefaultExpr   bool
+	OnUpdate      bool
+	Generated     string // expression
+	Stored        bool   // of a generated column
+	Invisible     bool
+	AutoIncrement bool
+	Values        []string // labels of an enum or set
+	Comment       string
+	SRID          string
+
+	stated  bool // NULL or NOT NULL was written
+	primary bool // PRIMARY KEY was written
+	unique  bool // UNIQUE was written
+	binary  bool // BINARY was written: the charset's _bin collation
+}
+
+// Clone is an independent copy.
+func (t *Table) Clone() *Table {
+	c := *t
+	c.Columns = slices.Clone(t.Columns)
+	c.Primary = slices.Clone(t.Primary)
+	c.Unique = slices.Clone(t.Unique)
+	for i := range c.Unique {
+		c.Unique[i].Columns = slices.Clone(c.Unique[i].Columns)
+	}
+	return &c
+}
+
+// Database is what a database gives to its new tables.
+type Database struct {
+	Charset   string
+	Collation string // empty: the charset's default
+}
+
+// Alter is the database after CREATE or ALTER DATABASE.
+func (d Database) Alter(e Effect) Database {
+	if def := e.definition; def != nil {
+		if def.charset != "" {
+			d = Database{Charset: def.charset}
+		}
+		if def.collation != "" {
+			d = Database{Charset: charsetOf(def.collation, d.Charset), Collation: def.collation}
+		}
+	}
+	return d
+}
+
+func unknownf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrUnknown, fmt.Sprintf(format, args...))
+}
+
+// Create is the table that a CreateTable effect makes in a database. For Like, clone the other's description instead.
+func Create(e Effect, db Database) (*Table, error) {
+	d := e.definition
+	if d == nil {
+		return nil, unknownf("%s", e.why)
+	}
+	t := &Table{Charset: db.Charset, Collation: db.Collation}
+	t.charset(d)
+	if d.comment != nil {
+		t.Comment = *d.comment
+	}
+	for _, a := range d.columns {
+		t.Columns = append(t.Columns, t.finish(a.column, e.options))
+	}
+	if e.options.ImplicitTimestamps {
+		implicitTimestamps(t.Columns)
+	}
+	if err := t.addKeys(d); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// implicitTimestamps gives the first timestamp column without either the current time, and the others zero.
+func implicitTimestamps(columns []Column) {
+	first := true
+	for i := range columns {
+		c := &columns[i]
+		if c.Type != "timestamp" {
+			continue
+		}
+		if !c.stated {
+			c.Nullable = false
+		}
+		if !c.Nullable && c.Default == nil && !c.OnUpdate && c.Generated == "" {
+			text := "0000-00-00 00:00:00"
+			if first {
+				text, c.DefaultExpr, c.OnUpdate = "CURRENT_TIMESTAMP", true, true
+			}
+			c.Default = &text
+		}
+		first = false
+	}
+}
+
+// charset takes the table's own charset and collation.
+func (t *Table) charset(d *definition) {
+	if d.charset != "" {
+		t.Charset, t.Collation = d.charset, ""
+	}
+	if d.collation != "" {
+		t.Charset, t.Collation = charsetOf(d.collation, t.Charset), d.collation
+	}
+}
+
+// finish gives a column what the table has for it.
+func (t *Table) finish(c Column, o Options) Column {
+	if c.Charset == "" && c.Collation != "" {
+		c.Charset = charsetOf(c.Collation, t.Charset)
+	}
+	inherited := c.Charset == ""
+	if hasCharset(c.Type) && inherited {
+		c.Charset = t.Charset
+		if c.Collation == "" {
+			c.Collation = t.Collation
+		}
+	}
+	if c.binary && c.Charset != "binary" {
+		c.Collation = c.Charset + "_bin"
+	}
+	c = byCharset(c)
+	if c.primary || c.AutoIncrement {
+		c.Nullable = false
+	}
+	if o.Flavour == MariaDB && c.Type == "json" {
+		c.Type, c.Charset, c.Collation, c.Length = "longtext", "utf8mb4", "utf8mb4_bin", -1
+	}
+	if o.Flavour == MariaDB && c.Type == "geomcollection" {
+		c.Type = "geometrycollection"
+	}
+	return c
+}
+
+func (t *Table) find(name string) int {
+	return slices.IndexFunc(t.Columns, func(c Column) bool { return strings.EqualFold(c.Name, name) })
+}
+
+func (t *Table) addKeys(d *definition) error {
+	for _, a := range d.columns {
+		if a.column.primary {
+			t.Primary = []string{a.column.Name}
+		}
+		if a.column.unique {
+			if err := t.addKey(key{unique: true, whole: true, columns: []string{a.column.Name}}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, k := range d.keys {
+		if err := t.addKey(k); err != nil {
+			return err
+		}
+	}
+	for _, name := range t.Primary {
+		i := t.find(name)
+		if i < 0 {
+			return unknownf("the primary key's column %s is not there", name)
+		}
+		t.Columns[i].Nullable = false
+	}
+	return nil
+}
+
+func (t *Table) addKey(k key) error {
+	columns := slices.Clone(k.columns)
+	for i, name := range columns {
+		at := t.find(name)
+		if at < 0 {
+			return unknownf("a key's column %s is not there", name)
+		}
+		columns[i] = t.Columns[at].Name // as the column is written
+	}
+	if k.primary {
+		t.Primary = columns
+		return nil
+	}
+	if k.name == "" {
+		k.name = t.keyName(k)
+	}
+	if k.ifNotExists && t.key(k.name) >= 0 {
+		return nil
+	}
+	t.Unique = append(t.Unique, UniqueKey{Name: k.name, Columns: columns, Whole: k.whole})
+	return nil
+}
+
+func (t *Table) key(name string) int {
+	return slices.IndexFunc(t.Unique, func(k UniqueKey) bool { return strings.EqualFold(k.Name, name) })
+}
+
+// keyName is the name that the server gives: of the first column, with a number if that is taken.
+func (t *Table) keyName(k key) string {
+	base := "functional_index"
+	if len(k.columns) > 0 {
+		base = t.Columns[t.find(k.columns[0])].Name
+	}
+	name := base
+	for n := 2; t.key(name) >= 0 || strings.EqualFold(name, "PRIMARY"); n++ {
+		name = fmt.Sprintf("%s_%d", base, n)
+	}
+	return name
+}
+
+// Alter is the table after an AlterTable effect on it.
+func (t *Table) Alter(e Effect) (*Table, error) {
+	d := e.definition
+	if d == nil {
+		return nil, unknownf("%s", e.why)
+	}
+	n := t.Clone()
+	n.charset(d)
+	if d.comment != nil {
+		n.Comment = *d.comment
+	}
+	for _, name := range d.keyDrops {
+		if i := n.key(name); i >= 0 {
+			n.Unique = slices.Delete(n.Unique, i, i+1)
+		} else if strings.EqualFold(name, "PRIMARY") {
+			n.Primary = nil
+		}
+	}
+	for _, r := range d.keyRenames {
+		if i := n.key(r.from); i >= 0 {
+			n.Unique[i].Name = r.to
+		}
+	}
+	if err := n.alterColumns(d, e.options); err != nil {
+		return nil, err
+	}
+	if d.convert {
+		for _, a := range d.columns {
+			if hasCharset(a.column.Type) {
+				return nil, unknownf("column %s is defined by the statement that converts the table, which may change its type", a.column.Name)
+			}
+		}
+		if err := n.convert(e.options); err != nil {
+			return nil, err
+		}
+	}
+	if err := n.addKeys(d); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// alterColumns goes as the servers do: columns that stay or change in place first, then, as written, those that are new or
+// move. Until it moves, a column stands in its old place on MySQL, where another may go after it, and nowhere on MariaDB.
+func (t *Table) alterColumns(d *definition, o Options) error {
+	dropped := map[string]bool{}
+	for _, c := range d.drops {
+		if i := t.find(c.name); i >= 0 {
+			dropped[t.Columns[i].Name] = true
+		} else if !c.ifExists {
+			return unknownf("column %s is dropped and not there", c.name)
+		}
+	}
+	byOld := map[string]*columnClause{}
+	for i := range d.columns {
+		a := &d.columns[i]
+		if a.old == "" {
+			if t.find(a.column.Name) >= 0 && a.ifExists {
+				a = nil
+			}
+			if a == nil {
+				d = withoutColumn(d, i)
+				return t.alterColumns(d, o)
+			}
+			continue
+		}
+		at := t.find(a.old)
+		if at < 0 {
+			if !a.ifExists {
+				return unknownf("column %s is changed and not there", a.old)
+			}
+			d = withoutColumn(d, i)
+			return t.alterColumns(d, o)
+		}
+		byOld[t.Columns[at].Name] = a
+	}
+	renamed := map[string]string{}
+	var columns []Column
+	for _, c := range t.Columns {
+		if dropped[c.Name] {
+			renamed[c.Name] = ""
+			for _, a := range d.columns {
+				if a.old == "" && strings.EqualFold(a.column.Name, c.Name) {
+					renamed[c.Name] = a.column.Name // its keys stay, on the new column of the name
+				}
+			}
+			continue
+		}
+		old := c.Name
+		if a := byOld[old]; a != nil {
+			renamed[old] = a.column.Name
+			if (a.first || a.after != "") && o.Flavour == MariaDB {
+				continue
+			}
+			columns = append(columns, t.finish(a.column, o))
+			continue
+		}
+		for _, r := range d.columnRenames {
+			if strings.EqualFold(r.from, old) {
+				c.Name = r.to
+				renamed[old] = r.to
+			}
+		}
+		for _, s := range d.sets {
+			if strings.EqualFold(s.name, old) {
+				s.apply(&c)
+			}
+		}
+		columns = append(columns, c)
+	}
+	for i := range d.columns {
+		a := &d.columns[i]
+		if a.old != "" && !a.first && a.after == "" {
+			continue
+		}
+		if a.old != "" {
+			columns = slices.DeleteFunc(columns, func(c Column) bool { return strings.EqualFold(c.Name, a.column.Name) })
+		}
+		at := len(columns)
+		switch {
+		case a.first:
+			at = 0
+		case a.after != "":
+			at = 1 + slices.IndexFunc(columns, func(c Column) bool { return strings.EqualFold(c.Name, a.after) })
+			if at == 0 {
+				return unknownf("column %s, after which %s goes, is not there", a.after, a.column.Name)
+			}
+		}
+		columns = slices.Insert(columns, at, t.finish(a.column, o))
+	}
+	t.Columns = columns
+	t.Primary = renameAll(t.Primary, renamed)
+	for i := range t.Unique {
+		t.Unique[i].Columns = renameAll(t.Unique[i].Columns, renamed)
+	}
+	t.Unique = slices.DeleteFunc(t.Unique, func(k UniqueKey) bool { return k.Whole && len(k.Columns) == 0 })
+	return nil
+}
+
+func withoutColumn(d *definition, i int) *definition {
+	c := *d
+	c.columns = slices.Delete(slices.Clone(d.columns), i, i+1)
+	return &c
+}
+
+func renameAll(names []string, renamed map[string]string) []string {
+	var out []string
+	for _, n := range names {
+		to, ok := renamed[n]
+		if !ok {
+			to = n
+		}
+		if to != "" {
+			out = append(out, to)
+		}
+	}
+	return out
+}
+
+// convert is CONVERT TO CHARACTER SET: every column with a charset takes the table's.
+func (t *Table) convert(o Options) error {
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.Charset == "" || c.Charset == "binary" {
+			continue // an enum may be binary
+		}
+		was := c.Charset
+		if o.Flavour == MariaDB && len(c.Values) > 0 && (was == "ucs2" || was == "utf16" || was == "utf16le" || was == "utf32") {
+			return unknownf("MariaDB gives NUL bytes to the labels of column %s, converted from %s", c.Name, was)
+		}
+		c.Charset, c.Collation = t.Charset, t.Collation
+		*c = grown(byCharset(*c), was)
+	}
+	return nil
+}
