@@ -196,6 +196,7 @@ func TestTableFollows(t *testing.T) {
 			[]string{"y int", "x int", "c int", "a bigint", "key "}},
 		{o, []string{"CREATE TABLE t (a INT, b INT)", "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"}, []string{"b int", "a int", "key "}},
 		{o, []string{"CREATE TABLE t (Id INT PRIMARY KEY)", "ALTER TABLE t DROP ID, ADD id BIGINT"}, []string{"id bigint not null", "key id"}},
+		{o, []string{"CREATE TABLE t (a INT)", "ALTER TABLE t ADD b INT, ADD IF NOT EXISTS B BIGINT, ADD IF NOT EXISTS a BIGINT"}, []string{"a int", "b int", "key "}},
 		{implicit, []string{"CREATE TABLE t (a TIMESTAMP, b TIMESTAMP, c TIMESTAMP NULL)"},
 			[]string{"a timestamp not null default CURRENT_TIMESTAMP", "b timestamp not null default 0000-00-00 00:00:00", "c timestamp", "key "}},
 		{o, []string{"CREATE TABLE t (a TIMESTAMP)"}, []string{"a timestamp", "key "}},

@@ -303,12 +303,9 @@ func (t *Table) alterColumns(d *definition, o Options) error {
 	for i := range d.columns {
 		a := &d.columns[i]
 		if a.old == "" {
-			if t.find(a.column.Name) >= 0 && a.ifExists {
-				a = nil
-			}
-			if a == nil {
-				d = withoutColumn(d, i)
-				return t.alterColumns(d, o)
+			earlier := slices.ContainsFunc(d.columns[:i], func(b columnClause) bool { return strings.EqualFold(b.column.Name, a.column.Name) })
+			if a.ifExists && (earlier || t.find(a.column.Name) >= 0) {
+				return t.alterColumns(withoutColumn(d, i), o)
 			}
 			continue
 		}
@@ -317,8 +314,7 @@ func (t *Table) alterColumns(d *definition, o Options) error {
 			if !a.ifExists {
 				return unknownf("column %s is changed and not there", a.old)
 			}
-			d = withoutColumn(d, i)
-			return t.alterColumns(d, o)
+			return t.alterColumns(withoutColumn(d, i), o)
 		}
 		byOld[t.Columns[at].Name] = a
 	}
