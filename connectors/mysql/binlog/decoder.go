@@ -42,7 +42,7 @@ func NewDecoder(opts Options) *Decoder {
 }
 
 // Decode decodes the packet of one event, without the status byte of the network protocol. The Event is used again by the next
-// call. After a KindPayload, Next must be called until it returns nil.
+// call. Next must be called then until it returns nil: after a KindPayload it has the transaction's events.
 func (d *Decoder) Decode(packet []byte) (*Event, error) {
 	h, err := parseHeader(packet)
 	if err != nil {
@@ -62,7 +62,7 @@ func (d *Decoder) Decode(packet []byte) (*Event, error) {
 	return d.decode(h, b[headerSize:], false)
 }
 
-// Next returns the next event of a payload, nil after the last.
+// Next returns the next event of a payload, nil after the last and where there is no payload.
 func (d *Decoder) Next() (*Event, error) {
 	if !d.payload.open {
 		return nil, nil

@@ -23,6 +23,7 @@ type replica struct {
 	layouts  map[*Table]*Layout
 	loose    map[string]bool // what the binlog has not: statements, tables made by SELECT
 	rows     int
+	last     uint64 // position
 }
 
 // TestFixtures decodes what real servers wrote, and compares the tables that come of it with the servers' own after each step.
@@ -79,9 +80,20 @@ func (r *replica) packets(packets [][]byte) {
 			if e == nil {
 				break
 			}
+			// Positions that headers leave out are the sum of the sizes.
+			if pos := e.Header.LogPos; pos != 0 && r.last != 0 && e.Header.Flags&FlagArtificial == 0 && !e.Inner && r.last+uint64(e.Header.Size) != uint64(pos) {
+				r.t.Errorf("an event of %d bytes after %d ends at %d", e.Header.Size, r.last, pos)
+			}
+			if r.last = e.End; e.Kind == KindRotate || e.Kind == KindFormat {
+				r.last = 0
+			}
 			switch e.Kind {
 			case KindRows:
 				r.apply(&e.Rows)
+			case KindGTID:
+				if g := e.GTID; !g.MariaDB && (g.Committed == 0 || g.Original == 0 || g.Length == 0) {
+					r.t.Errorf("%+v", g)
+				}
 			case KindQuery: // a change in statement format is none of rows
 				if word, _, _ := strings.Cut(string(e.Query.Text), " "); e.Query.Load || slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, word) {
 					for name := range r.types {
@@ -92,9 +104,6 @@ func (r *replica) packets(packets [][]byte) {
 				for name := range r.types {
 					r.loose[name] = true
 				}
-			}
-			if e.Kind != KindPayload && !e.Inner {
-				break
 			}
 		}
 	}

@@ -90,6 +90,13 @@ func (s *source) status() (string, uint32) {
 	return row[0], uint32(pos)
 }
 
+func (s *source) syncer() *replication.BinlogSyncer {
+	return replication.NewBinlogSyncer(replication.BinlogSyncerConfig{
+		ServerID: 4242, Flavor: s.m.Flavour(), Host: s.m.Host(), Port: uint16(s.m.Port()), User: s.m.User(), Password: s.m.Password(),
+		RawModeEnabled: true, Logger: slog.New(slog.DiscardHandler),
+	})
+}
+
 // capture runs statements in one session and returns the packets of a new binlog file that has them.
 func (s *source) capture(statements ...string) [][]byte {
 	s.t.Helper()
@@ -97,10 +104,7 @@ func (s *source) capture(statements ...string) [][]byte {
 	file, _ := s.status()
 	s.exec(testDatabase, append([]string{"SET SESSION sql_mode='', time_zone='+00:00', NAMES utf8mb4"}, statements...)...)
 	s.exec("", "FLUSH BINARY LOGS")
-	syncer := replication.NewBinlogSyncer(replication.BinlogSyncerConfig{
-		ServerID: 4242, Flavor: s.m.Flavour(), Host: s.m.Host(), Port: uint16(s.m.Port()), User: s.m.User(), Password: s.m.Password(),
-		RawModeEnabled: true, Logger: slog.New(slog.DiscardHandler),
-	})
+	syncer := s.syncer()
 	defer syncer.Close()
 	stream, err := syncer.StartSync(mysql.Position{Name: file, Pos: 4})
 	if err != nil {
@@ -181,9 +185,6 @@ func (s *source) decodeAll(packets [][]byte, mend func(*Table, []Column)) (rows 
 			kinds = append(kinds, e.Kind)
 			if e.Kind == KindRows {
 				rows = append(rows, s.rows(e, layouts, mend)...)
-			}
-			if e.Kind != KindPayload && !e.Inner {
-				break
 			}
 		}
 	}
@@ -273,7 +274,7 @@ func typeCases() []typeCase {
 		}
 		add("TIME"+frac, "", "'-838:59:59'", "'838:59:59'", "'-00:00:00.5'", "'-00:00:01'", "'00:00:00'", "'12:34:56.789123'", "'-12:34:56.789123'", "'100:00:00'", "NULL", "'-837:00:00.999999'")
 		add("DATETIME"+frac, "", append([]string{"'2024-02-29 12:34:56.789123'", "'9999-12-31 23:59:59'", "'0000-00-00 00:00:00'", "'2023-00-15 01:02:03.4'"}, zeroDates...)...)
-		add("TIMESTAMP"+frac+" NULL", "", "'1970-01-01 00:00:01'", "'2038-01-19 03:14:07'", "'0000-00-00 00:00:00'", "'2024-02-29 12:34:56.789123'", "'2000-03-01 00:00:00'", "'1999-12-31 23:59:59.999'", "NULL")
+		add("TIMESTAMP"+frac+" NULL", "", "'1970-01-01 00:00:01'", "'2038-01-19 03:14:07'", "'0000-00-00 00:00:00'", "'2024-02-29 12:34:56.789123'", "'2000-03-01 00:00:00'", "'1999-12-31 23:59:59.999'", "'2106-02-07 06:28:15.5'", "NULL")
 	}
 	add("DATE", "", zeroDates...)
 	for _, n := range []int{1, 7, 8, 9, 16, 33, 63, 64} {
@@ -346,10 +347,13 @@ func TestServers(t *testing.T) {
 		run("M5 json", (*source).json)
 		run("M6 partial json", (*source).partialJSON)
 		run("M13 images", (*source).images)
+		run("M13 defaults", (*source).defaults)
 		run("M7 M9 compressed", (*source).compressed)
 		run("M9 mariadb", (*source).mariadb)
 		run("M8 M12 events", (*source).events)
 		run("M10 gtid", (*source).gtids)
+		run("hidden columns", (*source).hidden)
+		run("M10 dump by gtid", (*source).byGTID)
 		run("files", (*source).files)
 		run("metadata", (*source).metadata)
 	})

@@ -231,6 +231,25 @@ func (s *source) images() {
 	}
 }
 
+// defaults has rows of which no column is sent.
+func (s *source) defaults() {
+	statements := []string{"DROP TABLE IF EXISTS dflt", "CREATE TABLE dflt (a INT DEFAULT 1, b INT DEFAULT 2)", "SET SESSION binlog_row_image=MINIMAL",
+		"INSERT INTO dflt VALUES ()", "INSERT INTO dflt (b) VALUES (3)"}
+	want := "[ABSENT ABSENT] [ABSENT 3]"
+	if s.m.MariaDB() {
+		statements = append(statements, "INSERT INTO dflt VALUES (),()") // MySQL fails to log it
+		want = "[1 2] [1 3] [1 2] [1 2]"
+	}
+	rows, _ := s.decodeAll(s.capture(statements...), nil)
+	var got []string
+	for _, r := range rows {
+		got = append(got, fmt.Sprint(r.after))
+	}
+	if strings.Join(got, " ") != want {
+		s.t.Errorf("%v, want %s", got, want)
+	}
+}
+
 // compressed has the same rows compressed and not: a transaction payload of MySQL, log_bin_compress of MariaDB.
 func (s *source) compressed() {
 	work := []string{"DROP TABLE IF EXISTS cmp", "CREATE TABLE cmp (id INT PRIMARY KEY, a VARCHAR(2000), t LONGTEXT)", "BEGIN"}

@@ -30,9 +30,9 @@ func appendFraction(dst []byte, micro, digits int) []byte {
 	return dst[:len(dst)-6+digits]
 }
 
-// appendUnix writes a time in UTC. Second 0 is the zero date: no TIMESTAMP has that value.
+// appendUnix writes a time in UTC. 0 is the zero date: no TIMESTAMP has that value.
 func appendUnix(dst []byte, seconds uint32, micro, digits int) []byte {
-	if seconds == 0 {
+	if seconds == 0 && micro == 0 {
 		return appendFraction(append(dst, "0000-00-00 00:00:00"...), micro, digits)
 	}
 	days, rest := int(seconds/secondsPerDay), int(seconds%secondsPerDay)
