@@ -118,3 +118,25 @@ func TestStatusVariables(t *testing.T) {
 		}
 	}
 }
+
+func TestPreviousGTIDs(t *testing.T) {
+	u := func(c byte) string { return strings.Repeat(string([]byte{c}), 16) }
+	number := func(v byte) string { return string([]byte{v, 0, 0, 0, 0, 0, 0, 0}) }
+	plain := number(2) + u(0x11) + number(2) + number(1) + number(4) + number(7) + number(8) + u(0x22) + number(1) + number(1) + number(2)
+	tagged := "\x01\x04\x00\x00\x00\x00\x00\x01" + u(0x11) + "\x00" + number(1) + number(1) + number(4) + u(0x11) + "\x02a" + number(1) + number(1) + number(2) +
+		u(0x22) + "\x04bb" + number(1) + number(3) + number(5) + u(0x33) + "\x00" + number(1) + number(9) + number(10)
+	one, two, three := "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222", "33333333-3333-3333-3333-333333333333"
+	for body, want := range map[string]string{
+		number(0): "", plain: one + ":1-3:7," + two + ":1", tagged: one + ":1-3:a:1," + two + ":bb:3-4," + three + ":9",
+	} {
+		got, err := previousGTIDs([]byte(body))
+		if err != nil || string(got) != want {
+			t.Errorf("%s, want %s: %v", got, want, err)
+		}
+		for n := range body {
+			if got, err := previousGTIDs([]byte(body[:n])); err == nil {
+				t.Errorf("%d bytes of %d: %s", n, len(body), got)
+			}
+		}
+	}
+}

@@ -1,10 +1,9 @@
 package binlog
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
-
-	"github.com/go-mysql-org/go-mysql/replication"
 )
 
 const (
@@ -239,12 +238,9 @@ func (d *Decoder) stream(e *Event, h Header, body []byte) error {
 		return nil
 	case typePreviousGTIDs:
 		e.Kind = KindPreviousGTIDs
-		p := replication.PreviousGTIDsEvent{}
-		if err := guarded(func() error { return p.Decode(body) }); err != nil {
-			return err
-		}
-		e.Text = []byte(p.GTIDSets)
-		return nil
+		var err error
+		e.Text, err = previousGTIDs(body)
+		return err
 	}
 	e.Kind = KindPreviousGTIDs
 	var err error
@@ -254,49 +250,39 @@ func (d *Decoder) stream(e *Event, h Header, body []byte) error {
 
 // begin takes over the format of a file. Table maps do not outlive it.
 func (d *Decoder) begin(e *Event, body []byte) error {
-	if len(body) < 57+checksumSize+1 {
-		return ErrTruncated
-	}
-	f := replication.FormatDescriptionEvent{}
-	if err := guarded(func() error { return f.Decode(body) }); err != nil {
-		return err
-	}
-	if f.Version != 4 {
-		return unsupported("binlog version %d", f.Version)
+	r := reader{b: body}
+	binlog := r.uint16()
+	name, _, _ := bytes.Cut(r.take(50), []byte{0})
+	r.uint32()
+	header := r.uint8()
+	lengths := r.take(len(r.b) - checksumSize - 1)
+	algorithm := r.uint8()
+	switch {
+	case r.err != nil:
+		return r.err
+	case binlog != 4 || header != headerSize:
+		return unsupported("binlog version %d", binlog)
 	}
 	for _, t := range []struct {
 		typ  Type
 		size byte
 	}{{typeTableMap, 8}, {typeWriteRows1, 8}, {typeWriteRows2, 10}} {
 		n := int(t.typ) - 1
-		if n >= len(f.EventTypeHeaderLengths) {
+		if n >= len(lengths) {
 			return ErrTruncated
 		}
-		if size := f.EventTypeHeaderLengths[n]; size != t.size && size != 0 { // 0: the server no longer writes them
-			return unsupported("binlogs of server version %s", f.ServerVersion)
+		if size := lengths[n]; size != t.size && size != 0 { // 0: the server no longer writes them
+			return unsupported("binlogs of server version %s", name)
 		}
 	}
 	d.format = Format{
-		ServerVersion: f.ServerVersion,
-		MariaDB:       strings.Contains(strings.ToLower(f.ServerVersion), "mariadb"),
-		Checksum:      body[len(body)-checksumSize-1] == 1,
+		ServerVersion: string(name),
+		MariaDB:       strings.Contains(strings.ToLower(string(name)), "mariadb"),
+		Checksum:      algorithm == 1,
 	}
 	d.known = true
 	d.tables.forget()
 	e.Format = d.format
-	return nil
-}
-
-// guarded calls a decoder of go-mysql, which trusts its input.
-func guarded(decode func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = malformed("%v", r)
-		}
-	}()
-	if err := decode(); err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
 	return nil
 }
 

@@ -161,6 +161,18 @@ func (s *source) gtids() {
 	if !strings.HasPrefix(previous, uuid+":1") {
 		s.t.Errorf("before the file: %q", previous)
 	}
+	// The next file begins with all of this one, tags included.
+	d = NewDecoder(Options{})
+	executed = s.query("SELECT REPLACE(@@gtid_executed,'\n','')")[0][0]
+	for _, p := range s.capture() {
+		e, err := d.Decode(p)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if e.Kind == KindPreviousGTIDs && string(e.Text) != executed {
+			s.t.Errorf("before the file %s, executed %s", e.Text, executed)
+		}
+	}
 }
 
 // metadata checks what a table map tells of a table, and how tables that are described otherwise agree with it.

@@ -1,6 +1,9 @@
 package binlog
 
-import "math/bits"
+import (
+	"bytes"
+	"math/bits"
+)
 
 // Fields of a GTID with a tag, in MySQL's self-describing serialization.
 const (
@@ -96,4 +99,57 @@ func (r *reader) signed() int64 {
 		return int64(v >> 1)
 	}
 	return -1 - int64(v>>1)
+}
+
+// previousGTIDs writes the set as @@gtid_executed has it: uuid:1-5:7:tag:1, each server's tags after its numbers without one.
+func previousGTIDs(body []byte) ([]byte, error) {
+	r := reader{b: body}
+	head := r.take(8)
+	if r.err != nil {
+		return nil, r.err
+	}
+	tagged := head[7] == 1
+	n := littleEndian(head)
+	if tagged {
+		n = littleEndian(head[1:7])
+	}
+	var text, last []byte
+	for range n {
+		uuid := r.take(16)
+		var tag []byte
+		if tagged {
+			size := r.variable()
+			if size > maxTag {
+				return nil, malformed("a tag of %d bytes", size)
+			}
+			tag = r.take(int(size))
+		}
+		intervals := r.uint64()
+		if r.err != nil || intervals > uint64(len(r.b)/16) {
+			return nil, ErrTruncated
+		}
+		if !bytes.Equal(uuid, last) {
+			if last != nil {
+				text = append(text, ',')
+			}
+			text, last = appendUUID(text, uuid), uuid
+		}
+		if len(tag) > 0 {
+			text = append(append(text, ':'), tag...)
+		}
+		for range intervals {
+			from, to := r.uint64(), r.uint64() // to is the first that is not in it
+			if from == 0 || to <= from {
+				return nil, malformed("GTIDs %d to %d", from, to)
+			}
+			text = appendUint(append(text, ':'), from)
+			if to-1 > from {
+				text = appendUint(append(text, '-'), to-1)
+			}
+		}
+	}
+	if len(r.b) > 0 {
+		return nil, malformed("%d bytes after the GTIDs", len(r.b))
+	}
+	return text, nil
 }
