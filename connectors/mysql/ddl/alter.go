@@ -30,14 +30,14 @@ func (p *parser) clause(e *Effect, d *definition) {
 	case p.take("MODIFY"):
 		p.take("COLUMN")
 		ifExists := p.take("IF", "EXISTS")
-		a := p.columnClause()
+		a := p.columnClause(d)
 		a.old, a.ifExists = a.column.Name, ifExists
 		d.columns = append(d.columns, a)
 	case p.take("CHANGE"):
 		p.take("COLUMN")
 		ifExists := p.take("IF", "EXISTS")
 		old := p.name()
-		a := p.columnClause()
+		a := p.columnClause(d)
 		a.old, a.ifExists = old, ifExists
 		d.columns = append(d.columns, a)
 	case p.is("ALTER"):
@@ -97,11 +97,16 @@ func (p *parser) partitions(e *Effect) {
 	case "DISCARD", "IMPORT", "TRUNCATE":
 		e.Rows = true
 	case "EXCHANGE", "CONVERT":
+		verb := p.at(-1).text
 		e.Rows = true
 		for p.peek().kind != end && !p.take("TABLE") {
 			p.next()
 		}
-		e.Tables = append(e.Tables, p.table())
+		if t := p.table(); strings.EqualFold(verb, "EXCHANGE") {
+			e.Tables = append(e.Tables, t)
+		} else {
+			e.Doubt = append(e.Doubt, t)
+		}
 	}
 	p.rest()
 }
@@ -118,7 +123,7 @@ func (p *parser) add(d *definition) {
 		p.take("COLUMN")
 		ifNot := p.take("IF", "NOT", "EXISTS")
 		if !p.take("(") {
-			a := p.columnClause()
+			a := p.columnClause(d)
 			a.ifExists = ifNot
 			d.columns = append(d.columns, a)
 			return
@@ -181,7 +186,7 @@ func (p *parser) alterClause(d *definition) {
 		s.isDefault = true
 		p.defaultValue(&s.def)
 	case p.take("DROP", "DEFAULT"):
-		s.isDefault, s.keepsTime = true, p.o.Flavour == MySQL
+		s.isDefault, s.keepsTime, s.endsTime = true, p.o.Flavour == MySQL, p.o.Flavour == MariaDB
 	case p.take("SET", "INVISIBLE"):
 		s.invisible = true
 	case p.take("SET", "VISIBLE"):

@@ -84,6 +84,8 @@ type Effect struct {
 	Like *TableName
 	// Rows says that rows come or go without row events: by partitions or tablespaces.
 	Rows bool
+	// Doubt are tables that come of a partition or become one.
+	Doubt []TableName
 
 	definition *definition
 	why        string // there is no definition

@@ -8,7 +8,7 @@ import (
 // definition is what a statement says of columns and keys.
 type definition struct {
 	columns       []columnClause
-	keys          []key
+	keys          []keyClause // as written, those of columns too
 	drops         []dropColumn
 	columnRenames []renamed
 	sets          []setColumn
@@ -20,7 +20,7 @@ type definition struct {
 	comment       *string
 }
 
-type key struct {
+type keyClause struct {
 	name            string
 	primary, unique bool
 	columns         []string
@@ -49,6 +49,7 @@ type setColumn struct {
 	def       Column // Default and DefaultExpr
 	isDefault bool
 	keepsTime bool // MySQL's DROP DEFAULT leaves the current time
+	endsTime  bool // MariaDB's ends ON UPDATE too
 	invisible bool
 }
 
@@ -61,6 +62,7 @@ func (s setColumn) apply(c *Column) {
 			return
 		}
 		c.Default, c.DefaultExpr = s.def.Default, s.def.DefaultExpr
+		c.OnUpdate = c.OnUpdate && !s.endsTime
 		return
 	}
 	c.Invisible = s.invisible
@@ -112,6 +114,7 @@ func (p *parser) createTable() Effect {
 		}
 		p.tableOption(d)
 	}
+	p.take("START", "TRANSACTION") // MySQL's CREATE TABLE ... SELECT, with all columns; the rows follow
 	if p.peek().kind != end {
 		p.undefined = "its columns come from a query"
 		p.rest()
@@ -146,7 +149,7 @@ func (p *parser) element(d *definition) {
 	if p.peek().kind == word && p.keyOrConstraint(d) {
 		return
 	}
-	d.columns = append(d.columns, p.columnClause())
+	d.columns = append(d.columns, p.columnClause(d))
 }
 
 // keyOrConstraint takes what is no column, and says whether it was one.
@@ -161,14 +164,14 @@ func (p *parser) keyOrConstraint(d *definition) bool {
 	}
 	switch {
 	case p.take("PRIMARY", "KEY"):
-		d.keys = append(d.keys, p.key(key{primary: true}))
+		d.keys = append(d.keys, p.key(keyClause{primary: true}))
 	case p.take("UNIQUE"):
 		p.takeAny("KEY", "INDEX")
-		d.keys = append(d.keys, p.key(key{unique: true, name: name}))
+		d.keys = append(d.keys, p.key(keyClause{unique: true, name: name}))
 	case p.is("FULLTEXT"), p.is("SPATIAL"), p.is("KEY"), p.is("INDEX"), p.is("VECTOR", "INDEX"), p.is("VECTOR", "KEY"):
 		p.takeAny("FULLTEXT", "SPATIAL", "VECTOR")
 		p.takeAny("KEY", "INDEX")
-		p.key(key{})
+		d.keys = append(d.keys, p.key(keyClause{}))
 	case p.take("FOREIGN", "KEY"):
 		if !p.is("(") {
 			p.take("IF", "NOT", "EXISTS")
@@ -219,7 +222,7 @@ func (p *parser) references() {
 }
 
 // key takes a key's name, columns and options.
-func (p *parser) key(k key) key {
+func (p *parser) key(k keyClause) keyClause {
 	k.ifNotExists = p.take("IF", "NOT", "EXISTS")
 	if !p.is("(") && !p.is("USING") && !p.is("TYPE") {
 		if n := p.name(); k.name == "" || !k.unique || n != "" {
@@ -262,11 +265,18 @@ func (p *parser) keyParts() (columns []string, whole bool) {
 	return columns, whole
 }
 
-func (p *parser) columnClause() columnClause {
+// columnClause takes a column, and the key that its attributes make.
+func (p *parser) columnClause(d *definition) columnClause {
 	a := columnClause{}
 	a.column.Name = p.name()
 	p.dataType(&a.column)
 	p.attributes(&a)
+	if a.column.primary {
+		d.keys = append(d.keys, keyClause{primary: true, whole: true, columns: []string{a.column.Name}})
+	}
+	if a.column.unique {
+		d.keys = append(d.keys, keyClause{unique: true, whole: true, columns: []string{a.column.Name}})
+	}
 	return a
 }
 
@@ -393,7 +403,14 @@ func (p *parser) defaultValue(c *Column) {
 		set(p.s[t.from:p.at(-1).to], true)
 	case t.kind == word && p.at(1).kind == text: // an introducer, DATE '...', x'...'
 		p.next()
-		set(t.text+p.s[p.peek().from:p.peek().to], true)
+		switch strings.ToUpper(t.text) {
+		case "X", "B":
+			set(t.text+p.s[p.peek().from:p.peek().to], false)
+		case "N", "DATE", "TIME", "TIMESTAMP":
+			set(p.peek().text, false)
+		default:
+			set(t.text+p.s[p.peek().from:p.peek().to], true)
+		}
 		if strings.HasPrefix(t.text, "_") {
 			set(p.peek().text, false)
 		}

@@ -415,7 +415,7 @@ func (p *parser) create() Effect {
 
 func (p *parser) createIndex() Effect {
 	p.takeAny("ONLINE", "OFFLINE")
-	k := key{unique: p.take("UNIQUE")}
+	k := keyClause{unique: p.take("UNIQUE")}
 	p.takeAny("FULLTEXT", "SPATIAL", "VECTOR")
 	p.want("INDEX")
 	e := Effect{Kind: AlterTable, IfExists: p.take("IF", "NOT", "EXISTS")}
@@ -426,10 +426,7 @@ func (p *parser) createIndex() Effect {
 	p.want("ON")
 	e.Tables = []TableName{p.table()}
 	k.columns, k.whole = p.keyParts()
-	e.definition = &definition{}
-	if k.unique {
-		e.definition.keys = append(e.definition.keys, k)
-	}
+	e.definition = &definition{keys: []keyClause{k}}
 	p.rest()
 	return e
 }

@@ -110,13 +110,21 @@ func described(ctx context.Context, t *testing.T, m *servers.MySQL, db string) [
 			strings.Contains(extra, "auto_increment"), strings.Contains(extra, "generated") && !strings.HasPrefix(extra, "default_generated"),
 			strings.Contains(extra, "stored"), strings.Contains(extra, "invisible"), strings.Contains(extra, "on update"), r[6], plain(def)))
 	}
-	rows, err = m.Query(ctx, db, `SELECT index_name, GROUP_CONCAT(COALESCE(column_name, '') ORDER BY seq_in_index) FROM information_schema.statistics
-		WHERE table_schema = DATABASE() AND table_name = 't' AND non_unique = 0 GROUP BY index_name ORDER BY LOWER(index_name)`)
-	if err != nil {
+	if rows, err = m.Query(ctx, db, "SHOW INDEX FROM t"); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range rows {
-		out = append(out, "unique "+r[0]+" "+r[1])
+	keys := map[string][]string{}
+	var names []string
+	for _, r := range rows { // in the server's order
+		if r[1] == "0" {
+			if keys[r[2]] == nil {
+				names = append(names, r[2])
+			}
+			keys[r[2]] = append(keys[r[2]], r[4])
+		}
+	}
+	for _, n := range names {
+		out = append(out, "unique "+n+" "+strings.Join(keys[n], ","))
 	}
 	rows, err = m.Query(ctx, db, "SELECT table_comment FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 't'")
 	if err != nil {
@@ -150,7 +158,6 @@ func ours(table *Table, f Flavour) []string {
 		keys[k.Name] = strings.Join(k.Columns, ",")
 		names = append(names, k.Name)
 	}
-	sortFold(names)
 	for _, n := range names {
 		out = append(out, "unique "+n+" "+keys[n])
 	}
@@ -170,14 +177,6 @@ func plain(s string) string {
 		return strconv.FormatFloat(f, 'f', -1, 64)
 	}
 	return s
-}
-
-func sortFold(names []string) {
-	for i := range names {
-		for j := i; j > 0 && strings.ToLower(names[j]) < strings.ToLower(names[j-1]); j-- {
-			names[j], names[j-1] = names[j-1], names[j]
-		}
-	}
 }
 
 type random struct {
@@ -247,7 +246,7 @@ func (r *random) create() string {
 		}
 	}
 	if r.IntN(3) == 0 {
-		parts = append(parts, r.one("KEY k (id)", "UNIQUE KEY u (id DESC)", "UNIQUE (id)", "CONSTRAINT cu UNIQUE (id)", "INDEX USING BTREE (id)", "CHECK (id > 0)", "CONSTRAINT cc CHECK (id > 0)"))
+		parts = append(parts, r.one("KEY k (id)", "UNIQUE KEY u (id DESC)", "UNIQUE (id)", "CONSTRAINT cu UNIQUE (id)", "INDEX USING BTREE (id)", "KEY (id), UNIQUE (id)", "UNIQUE (id), KEY (id), UNIQUE (id)", "CHECK (id > 0)", "CONSTRAINT cc CHECK (id > 0)"))
 	}
 	return "CREATE TABLE t (" + strings.Join(parts, ", ") + ")" + r.maybe("ENGINE=InnoDB") + r.maybe(r.one("DEFAULT CHARSET=latin1", "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "COLLATE = utf8mb4_unicode_ci")) +
 		r.maybe("COMMENT='t''s'") + r.maybe("ROW_FORMAT=DYNAMIC, STATS_PERSISTENT = 0")
@@ -287,7 +286,7 @@ func (r *random) alter(t *Table) string {
 			}
 			return "ALTER" + r.maybe("COLUMN") + " `" + c.Name + "`" + r.one(" DROP DEFAULT", value)
 		case 13:
-			return r.one("COMMENT 'new'", "FORCE", "ENGINE = InnoDB", "ADD (n1 INT, n2 INT)", "ADD INDEX ("+have()+")")
+			return r.one("COMMENT 'new'", "FORCE", "ENGINE = InnoDB", "ADD (n1 INT, n2 INT)", "ADD INDEX ("+have()+")", "ADD UNIQUE ("+have()+"), ADD KEY ("+have()+")")
 		case 14:
 			if r.maria {
 				return r.one("ADD COLUMN IF NOT EXISTS a INT", "DROP COLUMN IF EXISTS zz", "MODIFY IF EXISTS zz INT", "ADD IF NOT EXISTS a INT FIRST")

@@ -17,11 +17,14 @@ type Table struct {
 	Columns   []Column
 	// Primary is the primary key's columns, in its order.
 	Primary []string
-	Unique  []UniqueKey
+	// Unique are in the order in which the server tries them as a primary key where there is none.
+	Unique []UniqueKey
+	// Index are the other keys. They have a part in the names that the server gives to keys without one.
+	Index   []UniqueKey
 	Comment string
 }
 
-// UniqueKey is a unique key that is not the primary one.
+// UniqueKey is a key that is not the primary one.
 type UniqueKey struct {
 	Name    string
 	Columns []string
@@ -63,11 +66,16 @@ func (t *Table) Clone() *Table {
 	c := *t
 	c.Columns = slices.Clone(t.Columns)
 	c.Primary = slices.Clone(t.Primary)
-	c.Unique = slices.Clone(t.Unique)
-	for i := range c.Unique {
-		c.Unique[i].Columns = slices.Clone(c.Unique[i].Columns)
-	}
+	c.Unique, c.Index = cloneKeys(t.Unique), cloneKeys(t.Index)
 	return &c
+}
+
+func cloneKeys(keys []UniqueKey) []UniqueKey {
+	keys = slices.Clone(keys)
+	for i := range keys {
+		keys[i].Columns = slices.Clone(keys[i].Columns)
+	}
+	return keys
 }
 
 // Database is what a database gives to its new tables.
@@ -113,7 +121,23 @@ func Create(e Effect, db Database) (*Table, error) {
 	if err := t.addKeys(d); err != nil {
 		return nil, err
 	}
+	t.sortKeys()
 	return t, nil
+}
+
+// sortKeys goes as the servers do: unique keys that cannot be NULL come first, and of them those of whole columns.
+func (t *Table) sortKeys() {
+	rank := func(k UniqueKey) int {
+		n := 0
+		if !k.Whole {
+			n = 1
+		}
+		if slices.ContainsFunc(k.Columns, func(name string) bool { i := t.find(name); return i >= 0 && t.Columns[i].Nullable }) {
+			n += 2
+		}
+		return n
+	}
+	slices.SortStableFunc(t.Unique, func(a, b UniqueKey) int { return rank(a) - rank(b) })
 }
 
 // implicitTimestamps gives the first timestamp column without either the current time, and the others zero.
@@ -181,16 +205,6 @@ func (t *Table) find(name string) int {
 }
 
 func (t *Table) addKeys(d *definition) error {
-	for _, a := range d.columns {
-		if a.column.primary {
-			t.Primary = []string{a.column.Name}
-		}
-		if a.column.unique {
-			if err := t.addKey(key{unique: true, whole: true, columns: []string{a.column.Name}}); err != nil {
-				return err
-			}
-		}
-	}
 	for _, k := range d.keys {
 		if err := t.addKey(k); err != nil {
 			return err
@@ -206,7 +220,7 @@ func (t *Table) addKeys(d *definition) error {
 	return nil
 }
 
-func (t *Table) addKey(k key) error {
+func (t *Table) addKey(k keyClause) error {
 	columns := slices.Clone(k.columns)
 	for i, name := range columns {
 		at := t.find(name)
@@ -222,25 +236,32 @@ func (t *Table) addKey(k key) error {
 	if k.name == "" {
 		k.name = t.keyName(k)
 	}
-	if k.ifNotExists && t.key(k.name) >= 0 {
+	if k.ifNotExists && t.hasKey(k.name) {
 		return nil
 	}
-	t.Unique = append(t.Unique, UniqueKey{Name: k.name, Columns: columns, Whole: k.whole})
+	added := UniqueKey{Name: k.name, Columns: columns, Whole: k.whole}
+	if k.unique {
+		t.Unique = append(t.Unique, added)
+	} else {
+		t.Index = append(t.Index, added)
+	}
 	return nil
 }
 
-func (t *Table) key(name string) int {
-	return slices.IndexFunc(t.Unique, func(k UniqueKey) bool { return strings.EqualFold(k.Name, name) })
+func key(keys []UniqueKey, name string) int {
+	return slices.IndexFunc(keys, func(k UniqueKey) bool { return strings.EqualFold(k.Name, name) })
 }
 
+func (t *Table) hasKey(name string) bool { return key(t.Unique, name) >= 0 || key(t.Index, name) >= 0 }
+
 // keyName is the name that the server gives: of the first column, with a number if that is taken.
-func (t *Table) keyName(k key) string {
+func (t *Table) keyName(k keyClause) string {
 	base := "functional_index"
 	if len(k.columns) > 0 {
 		base = t.Columns[t.find(k.columns[0])].Name
 	}
 	name := base
-	for n := 2; t.key(name) >= 0 || strings.EqualFold(name, "PRIMARY"); n++ {
+	for n := 2; t.hasKey(name) || strings.EqualFold(name, "PRIMARY"); n++ {
 		name = fmt.Sprintf("%s_%d", base, n)
 	}
 	return name
@@ -258,15 +279,19 @@ func (t *Table) Alter(e Effect) (*Table, error) {
 		n.Comment = *d.comment
 	}
 	for _, name := range d.keyDrops {
-		if i := n.key(name); i >= 0 {
+		if i := key(n.Unique, name); i >= 0 {
 			n.Unique = slices.Delete(n.Unique, i, i+1)
+		} else if i := key(n.Index, name); i >= 0 {
+			n.Index = slices.Delete(n.Index, i, i+1)
 		} else if strings.EqualFold(name, "PRIMARY") {
 			n.Primary = nil
 		}
 	}
 	for _, r := range d.keyRenames {
-		if i := n.key(r.from); i >= 0 {
+		if i := key(n.Unique, r.from); i >= 0 {
 			n.Unique[i].Name = r.to
+		} else if i := key(n.Index, r.from); i >= 0 {
+			n.Index[i].Name = r.to
 		}
 	}
 	if err := n.alterColumns(d, e.options); err != nil {
@@ -285,6 +310,7 @@ func (t *Table) Alter(e Effect) (*Table, error) {
 	if err := n.addKeys(d); err != nil {
 		return nil, err
 	}
+	n.sortKeys()
 	return n, nil
 }
 
@@ -374,11 +400,16 @@ func (t *Table) alterColumns(d *definition, o Options) error {
 	}
 	t.Columns = columns
 	t.Primary = renameAll(t.Primary, renamed)
-	for i := range t.Unique {
-		t.Unique[i].Columns = renameAll(t.Unique[i].Columns, renamed)
-	}
-	t.Unique = slices.DeleteFunc(t.Unique, func(k UniqueKey) bool { return k.Whole && len(k.Columns) == 0 })
+	t.Unique, t.Index = renameKeys(t.Unique, renamed), renameKeys(t.Index, renamed)
 	return nil
+}
+
+// renameKeys leaves out keys of which no column is left.
+func renameKeys(keys []UniqueKey, renamed map[string]string) []UniqueKey {
+	for i := range keys {
+		keys[i].Columns = renameAll(keys[i].Columns, renamed)
+	}
+	return slices.DeleteFunc(keys, func(k UniqueKey) bool { return k.Whole && len(k.Columns) == 0 })
 }
 
 func withoutColumn(d *definition, i int) *definition {

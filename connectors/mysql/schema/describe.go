@@ -1,0 +1,218 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
+	"github.com/rowtrail/rowtrail/connectors/mysql/charset"
+	"github.com/rowtrail/rowtrail/connectors/mysql/ddl"
+)
+
+// Description is what the rows of one table map are. It does not change; the Book gives the same one while nothing about the table does.
+type Description struct {
+	Name ddl.TableName
+	From Place // where the description is valid from
+	// Whole is false of a description that the table map alone gave: types are printed from what it says, and defaults, comments
+	// and generated columns are not known.
+	Whole   bool
+	Table   *binlog.Table
+	Comment string
+
+	columns []event.TableColumn
+	bind    []binlog.Column
+}
+
+// Bind is the columns for event.NewSchema and, beside them, those for binlog.NewLayout of the description's table map, which has all that
+// are kept at their place in the schema. keep is given each column's name; nil: all are kept.
+//
+// Columns that SELECT * does not show are columns like others: invisible ones, and the key that MySQL makes by itself
+// (my_row_id). So are generated columns. MySQL sends their values; MariaDB leaves those that can be computed out of what an update
+// sends, and they are absent then, which is not NULL.
+func (d *Description) Bind(keep func(column string) bool) ([]event.Column, []binlog.Column, error) {
+	columns := make([]event.Column, 0, len(d.columns))
+	bind := slices.Clone(d.bind)
+	for i := range d.columns {
+		c := d.columns[i].Column
+		if keep != nil && !keep(c.Name) {
+			if c.Key > 0 {
+				return nil, nil, &Error{Table: d.Name, Reason: "column " + c.Name + " is a part of its key", Remedy: "take it out of column.exclude.list"}
+			}
+			bind[i].Index = -1
+			continue
+		}
+		bind[i].Index = len(columns)
+		columns = append(columns, c)
+	}
+	return columns, bind, nil
+}
+
+// Columns are all columns, as the topic of schema changes has them.
+func (d *Description) Columns() []event.TableColumn { return d.columns }
+
+// description joins a table map with a table that agrees with it: what the map says wins.
+func (b *Book) description(name ddl.TableName, e *entry, t *binlog.Table, table *ddl.Table) (*Description, error) {
+	d := &Description{Name: name, From: e.from, Whole: e.table != nil, Table: t, Comment: table.Comment}
+	merged := &ddl.Table{Charset: table.Charset, Columns: slices.Clone(table.Columns), Primary: table.Primary, Unique: table.Unique}
+	fail := func(i int, err error) error {
+		return &Error{Table: name, Reason: fmt.Sprintf("column %s: %v", merged.Columns[i].Name, err), Remedy: "leave the column out with column.exclude.list", Err: err}
+	}
+	for i := range merged.Columns {
+		bind, err := b.merge(t, i, &merged.Columns[i])
+		if err != nil {
+			return nil, fail(i, err)
+		}
+		d.bind = append(d.bind, bind)
+	}
+	keys := keyPlaces(merged)
+	if t.Named {
+		keys = make([]int, len(t.Columns))
+		for place, part := range t.PrimaryKey {
+			keys[part.Column] = place + 1
+		}
+	}
+	for i, c := range merged.Columns {
+		column, err := b.column(c, keys[i])
+		if err != nil {
+			return nil, fail(i, err)
+		}
+		d.columns = append(d.columns, column)
+	}
+	return d, nil
+}
+
+// merge puts what the table map says of a column over its description, and binds it.
+func (b *Book) merge(t *binlog.Table, i int, c *ddl.Column) (binlog.Column, error) {
+	w := &t.Columns[i]
+	c.Nullable = w.Nullable
+	if t.Named {
+		c.Name = w.Name
+		if b.o.Flavour == ddl.MySQL {
+			c.Invisible = w.Invisible
+		}
+	}
+	if t.Signed && isNumber(c.Type) {
+		c.Unsigned = w.Unsigned
+	}
+	bind := binlog.Column{Index: i, Unsigned: c.Unsigned}
+	switch c.Type {
+	case "time", "datetime", "timestamp":
+		bind.Fraction = max(c.Length, 0)
+	case "uuid":
+		bind.Form = binlog.FormUUID
+	case "inet4":
+		bind.Form = binlog.FormInet4
+	case "inet6":
+		bind.Form = binlog.FormInet6
+	default:
+		if isBinary(c.Type) || c.Type == "vector" {
+			bind.Form = binlog.FormBinary
+		}
+	}
+	if !isText(c.Type) {
+		return bind, nil
+	}
+	if w.Collation != 0 {
+		told, ok := charset.OfCollation(uint64(w.Collation))
+		if !ok {
+			return bind, fmt.Errorf("collation %d is not known", w.Collation)
+		}
+		c.Charset, c.Collation = told, b.o.Collations.name(w.Collation)
+	}
+	if labels, err := b.labels(w); err != nil {
+		return bind, err
+	} else if labels != nil {
+		c.Values = labels
+	}
+	if bind.Labels = c.Values; len(c.Values) > 0 {
+		return bind, nil
+	}
+	decoder, err := b.decoder(c.Charset)
+	if err != nil {
+		return bind, err
+	}
+	bind.Charset = decoder
+	return bind, nil
+}
+
+// decoder is nil where the bytes are UTF-8.
+func (b *Book) decoder(name string) (binlog.Charset, error) {
+	switch name {
+	case "utf8mb4", "utf8mb3", "utf8", "ascii":
+		return nil, nil
+	}
+	return b.charsets.Of(name)
+}
+
+// labels are those of the table map in UTF-8, nil if it has none.
+func (b *Book) labels(w *binlog.WireColumn) ([]string, error) {
+	if len(w.Labels) == 0 {
+		return nil, nil
+	}
+	d, err := b.charsets.OfCollation(uint64(w.Collation))
+	if err != nil {
+		return nil, err
+	}
+	labels := make([]string, len(w.Labels))
+	for i, label := range w.Labels {
+		text, err := d.AppendUTF8(nil, []byte(label))
+		if err != nil {
+			return nil, err
+		}
+		labels[i] = string(text)
+	}
+	return labels, nil
+}
+
+// keyPlaces numbers the columns of the key: the primary one, or else the first unique one of whole columns that cannot be NULL, which
+// the servers take for it.
+func keyPlaces(t *ddl.Table) []int {
+	places := make([]int, len(t.Columns))
+	number := func(names []string) bool {
+		for place, name := range names {
+			i := slices.IndexFunc(t.Columns, func(c ddl.Column) bool { return c.Name == name })
+			if i < 0 {
+				clear(places)
+				return false
+			}
+			places[i] = place + 1
+		}
+		return true
+	}
+	if len(t.Primary) > 0 {
+		number(t.Primary)
+		return places
+	}
+	for _, k := range t.Unique {
+		nullable := slices.ContainsFunc(t.Columns, func(c ddl.Column) bool { return c.Nullable && slices.Contains(k.Columns, c.Name) })
+		if k.Whole && !nullable && len(k.Columns) > 0 && number(k.Columns) {
+			break
+		}
+	}
+	return places
+}
+
+func isNumber(typ string) bool {
+	switch typ {
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal":
+		return true
+	}
+	return false
+}
+
+func isText(typ string) bool {
+	switch typ {
+	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set":
+		return true
+	}
+	return false
+}
+
+func isBinary(typ string) bool {
+	switch typ {
+	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		return true
+	}
+	return false
+}
