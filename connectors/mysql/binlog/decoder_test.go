@@ -324,7 +324,7 @@ func TestJSONDouble(t *testing.T) {
 		if f == float64(float32(1e-6)) {
 			size = 32
 		}
-		if got := string(appendFloat(nil, f, size)); got != want {
+		if got := string(AppendFloat(nil, f, size)); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -220,10 +220,10 @@ func (w *jsonWriter) opaque(typ byte, b []byte) error {
 		switch WireType(typ) {
 		case WireDate:
 			ymd := int(whole >> 17)
-			dst = appendDate(dst, ymd>>5/13, ymd>>5%13, ymd&31)
+			dst = AppendDate(dst, ymd>>5/13, ymd>>5%13, ymd&31)
 		case WireTimeOld:
 			t := int(whole)
-			dst = appendClock(dst, t>>12&0x3ff, t>>6&63, t&63, micro, 6)
+			dst = AppendClock(dst, t>>12&0x3ff, t>>6&63, t&63, micro, 6)
 		default:
 			dst = appendPacked(dst, whole, micro, 6)
 		}

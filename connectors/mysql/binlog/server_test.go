@@ -394,7 +394,7 @@ func (s *source) types(cases []typeCase, prefix string) {
 				if err != nil {
 					s.t.Fatal(err)
 				}
-				text = string(appendFloat(nil, f, c.float))
+				text = string(AppendFloat(nil, f, c.float))
 			}
 			want[name] = append(want[name], text)
 		}

@@ -6,13 +6,15 @@ const secondsPerDay = 86400
 
 func append2(dst []byte, v int) []byte { return append(dst, '0'+byte(v/10%10), '0'+byte(v%10)) }
 
-func appendDate(dst []byte, year, month, day int) []byte {
+// AppendDate writes a date as the servers print it; its parts may be zero.
+func AppendDate(dst []byte, year, month, day int) []byte {
 	dst = append(append2(append2(dst, year/100), year%100), '-')
 	return append2(append(append2(dst, month), '-'), day)
 }
 
-// appendClock writes hours with two digits or more, and the fraction of a second, given in microseconds, with its digits.
-func appendClock(dst []byte, hour, minute, second, micro, digits int) []byte {
+// AppendClock writes a time of the day or a TIME: hours with two digits or more, and the fraction of a second, given in
+// microseconds, with its digits.
+func AppendClock(dst []byte, hour, minute, second, micro, digits int) []byte {
 	if hour > 99 {
 		dst = appendUint(dst, uint64(hour))
 	} else {
@@ -48,8 +50,8 @@ func appendUnix(dst []byte, seconds uint32, micro, digits int) []byte {
 		month -= 12
 		year++
 	}
-	dst = append(appendDate(dst, year, month, day), ' ')
-	return appendClock(dst, rest/3600, rest/60%60, rest%60, micro, digits)
+	dst = append(AppendDate(dst, year, month, day), ' ')
+	return AppendClock(dst, rest/3600, rest/60%60, rest%60, micro, digits)
 }
 
 // micros is a fraction of 1, 2 or 3 bytes in microseconds.
@@ -79,7 +81,7 @@ func (c *binding) temporal(dst, raw []byte) ([]byte, error) {
 			dst, v = append(dst, '-'), -v
 		}
 		whole, part := int(v>>shift), uint64(v)&(1<<shift-1)
-		return appendClock(dst, whole>>12&0x3ff, whole>>6&63, whole&63, micros(part, c.b)%1000000, digits), nil
+		return AppendClock(dst, whole>>12&0x3ff, whole>>6&63, whole&63, micros(part, c.b)%1000000, digits), nil
 	case opTimestampOld:
 		return appendUnix(dst, binary.LittleEndian.Uint32(raw), 0, 0), nil
 	case opDatetimeOld:
@@ -88,14 +90,14 @@ func (c *binding) temporal(dst, raw []byte) ([]byte, error) {
 			return dst, malformed("DATETIME %d", v)
 		}
 		date, clock := int(v/1000000), int(v%1000000)
-		dst = append(appendDate(dst, date/10000, date/100%100, date%100), ' ')
-		return appendClock(dst, clock/10000, clock/100%100, clock%100, 0, 0), nil
+		dst = append(AppendDate(dst, date/10000, date/100%100, date%100), ' ')
+		return AppendClock(dst, clock/10000, clock/100%100, clock%100, 0, 0), nil
 	case opTimeOld:
 		v := int32(littleEndian(raw)<<8) >> 8
 		if v < 0 {
 			dst, v = append(dst, '-'), -v
 		}
-		return appendClock(dst, int(v/10000), int(v/100%100), int(v%100), 0, 0), nil
+		return AppendClock(dst, int(v/10000), int(v/100%100), int(v%100), 0, 0), nil
 	}
 	return c.hires(dst, raw)
 }
@@ -125,7 +127,7 @@ func (c *binding) hires(dst, raw []byte) ([]byte, error) {
 		if s >= limit {
 			return dst, malformed("TIME of %d seconds", s)
 		}
-		return appendClock(dst, s/3600, s/60%60, s%60, micro, c.a), nil
+		return AppendClock(dst, s/3600, s/60%60, s%60, micro, c.a), nil
 	}
 	micro := int(v % second * unit)
 	v /= second
@@ -135,14 +137,14 @@ func (c *binding) hires(dst, raw []byte) ([]byte, error) {
 	if year > 9999 {
 		return dst, malformed("year %d", year)
 	}
-	dst = append(appendDate(dst, year, month, day), ' ')
-	return appendClock(dst, clock/3600, clock/60%60, clock%60, micro, c.a), nil
+	dst = append(AppendDate(dst, year, month, day), ' ')
+	return AppendClock(dst, clock/3600, clock/60%60, clock%60, micro, c.a), nil
 }
 
 // appendPacked writes a date and time whose parts stand in bits.
 func appendPacked(dst []byte, v uint64, micro, digits int) []byte {
 	ymd, hms := int(v>>17), int(v&(1<<17-1))
 	ym := ymd >> 5
-	dst = append(appendDate(dst, ym/13, ym%13, ymd&31), ' ')
-	return appendClock(dst, hms>>12, hms>>6&63, hms&63, micro, digits)
+	dst = append(AppendDate(dst, ym/13, ym%13, ymd&31), ' ')
+	return AppendClock(dst, hms>>12, hms>>6&63, hms&63, micro, digits)
 }

@@ -50,9 +50,9 @@ func (c *binding) append(dst, raw []byte) ([]byte, error) {
 	case opUint:
 		return strconv.AppendUint(dst, littleEndian(raw), 10), nil
 	case opFloat:
-		return appendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))), 32), nil
+		return AppendFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))), 32), nil
 	case opDouble:
-		return appendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(raw)), 64), nil
+		return AppendFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(raw)), 64), nil
 	case opDecimal:
 		return appendDecimal(dst, raw, c.a, c.b)
 	case opBit:
@@ -68,7 +68,7 @@ func (c *binding) append(dst, raw []byte) ([]byte, error) {
 		return appendUint(dst, 1900+uint64(raw[0])), nil
 	case opDate:
 		v := int(littleEndian(raw))
-		return appendDate(dst, v>>9, v>>5&15, v&31), nil
+		return AppendDate(dst, v>>9, v>>5&15, v&31), nil
 	case opTime, opDatetime, opTimestamp, opTimeOld, opDatetimeOld, opTimestampOld, opTimeHires, opDatetimeHires, opTimestampHires:
 		return c.temporal(dst, raw)
 	case opEnum:
@@ -191,9 +191,9 @@ func trimSpaces(b []byte) []byte {
 
 func appendUint(dst []byte, v uint64) []byte { return strconv.AppendUint(dst, v, 10) }
 
-// appendFloat writes the shortest text that reads back to the same bits, with an exponent only where the first digit would stand
+// AppendFloat writes the shortest text that reads back to the same bits, with an exponent only where the first digit would stand
 // more than six places right of the point or more than 21 left.
-func appendFloat(dst []byte, f float64, size int) []byte {
+func AppendFloat(dst []byte, f float64, size int) []byte {
 	a := math.Abs(f)
 	if a == 0 || a >= 1e-5 && a < 1e20 {
 		return strconv.AppendFloat(dst, f, 'f', -1, size)
