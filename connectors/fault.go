@@ -3,6 +3,7 @@ package connectors
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Fault is an error that does not heal by itself: a person has to do what Remedy says.
@@ -31,6 +32,16 @@ func IsFault(err error) bool {
 	return errors.As(err, &f)
 }
 
+// Passing is a failure that may heal by itself: it is tried again. Its remedy is for where it does not.
+type Passing struct {
+	Problem string // one cause, once
+	Remedy  string
+	Err     error
+}
+
+func (p *Passing) Error() string { return p.Problem + "; to mend it: " + p.Remedy }
+func (p *Passing) Unwrap() error { return p.Err }
+
 // PropertyError is a configuration error that belongs to one property.
 type PropertyError struct {
 	Property string
@@ -54,4 +65,36 @@ type Finding struct {
 	Remedy  string `json:"remedy"` // exact SQL or setting
 
 	Keyless string `json:"-"` // the topic of the table that was looked at, when its events have no key: sinks stop at it
+}
+
+// FindingOf is an error as a finding.
+func FindingOf(subject string, err error) Finding {
+	f := Finding{Level: LevelError, Subject: subject, Problem: err.Error(), Remedy: "look into the server's log"}
+	var fault *Fault
+	var passing *Passing
+	switch {
+	case errors.As(err, &fault):
+		f.Problem, f.Remedy = fault.Problem, fault.Remedy
+		if fault.Err != nil {
+			f.Problem = fmt.Sprintf("%s: %v", fault.Problem, fault.Err)
+		}
+	case errors.As(err, &passing):
+		f.Problem, f.Remedy = passing.Problem, passing.Remedy
+	}
+	return f
+}
+
+// Refuse turns the errors among findings into one Fault.
+func Refuse(list []Finding) error {
+	var problems, remedies []string
+	for _, f := range list {
+		if f.Level == LevelError {
+			problems = append(problems, f.Subject+": "+f.Problem)
+			remedies = append(remedies, f.Remedy)
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return &Fault{Problem: "the source cannot be captured: " + strings.Join(problems, "; "), Remedy: strings.Join(remedies, "; ")}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/event"
 )
 
@@ -16,16 +17,7 @@ func (s *stream) table(ctx context.Context, id uint32, skipped bool) (*relation,
 	if skipped || !r.captured || s.begin.commit < r.point {
 		return nil, nil
 	}
-	if s.config.TransactionMetadata && !s.began {
-		s.began = true
-		if err := s.transactionRecord(ctx, event.TransactionBegin); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.schemaOnce(ctx, r); err != nil {
-		return nil, err
-	}
-	return r, s.room(ctx)
+	return r, s.Prepare(ctx, &r.Table)
 }
 
 func (s *stream) insert(ctx context.Context, b []byte) error {
@@ -37,8 +29,8 @@ func (s *stream) insert(ctx context.Context, b []byte) error {
 	if err := r.readNew(&in, in.uint8()); err != nil {
 		return malformed(fmt.Errorf("insert: %w", err))
 	}
-	s.next(r)
-	return s.change(r, event.OpCreate, nil, r.row, r.row, r.absentColumns())
+	s.Next(&r.Table)
+	return s.Change(&r.Table, event.OpCreate, nil, r.row, r.row, r.absentColumns())
 }
 
 // readNew reads the new row, which ends its message.
@@ -70,20 +62,20 @@ func (s *stream) update(ctx context.Context, b []byte) error {
 		return malformed(fmt.Errorf("update: %w", err))
 	}
 	if !before {
-		s.next(r)
-		return s.change(r, event.OpUpdate, nil, r.row, r.row, r.absentColumns())
+		s.Next(&r.Table)
+		return s.Change(&r.Table, event.OpUpdate, nil, r.row, r.row, r.absentColumns())
 	}
-	r.fill()
-	if r.keyChanged() {
-		s.next(r)
-		return s.rekey(r, func() { s.next(r) })
+	connectors.Fill(r.row, r.old) // P6
+	if r.KeyChanged(r.old, r.row) {
+		s.Next(&r.Table)
+		return s.Rekey(&r.Table, r.old, r.row, r.absentColumns(), func() { s.Next(&r.Table) })
 	}
-	s.next(r)
+	s.Next(&r.Table)
 	old := r.old
 	if r.message.identity != identityFull {
 		old = nil // P8: a bare key is not the row as it was
 	}
-	return s.change(r, event.OpUpdate, old, r.row, r.row, r.absentColumns())
+	return s.Change(&r.Table, event.OpUpdate, old, r.row, r.row, r.absentColumns())
 }
 
 // oldRow reads the row before the change, if there is one.
@@ -114,8 +106,8 @@ func (s *stream) delete(ctx context.Context, b []byte) error {
 	if err := in.done(); err != nil {
 		return malformed(err)
 	}
-	s.next(r)
-	return s.change(r, event.OpDelete, r.old, nil, r.old, nil)
+	s.Next(&r.Table)
+	return s.Change(&r.Table, event.OpDelete, r.old, nil, r.old, nil)
 }
 
 func (s *stream) truncated(ctx context.Context, b []byte) error {
@@ -131,11 +123,11 @@ func (s *stream) truncated(ctx context.Context, b []byte) error {
 		if r == nil {
 			continue
 		}
-		s.next(r)
-		if err := s.truncate(r); err != nil {
+		s.Next(&r.Table)
+		if err := s.Truncate(&r.Table); err != nil {
 			return err
 		}
-		s.emptied.Store(r.collection, true)
+		s.emptied.Store(r.Collection, true)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (c *Config) describeAll(ctx context.Context, conn *pgconn.PgConn, tables []
 			described[t] = description{err: err}
 			continue
 		}
-		described[t] = description{lossy: r.schema.Lossy(), keyless: len(r.schema.KeyColumns()) == 0}
+		described[t] = description{lossy: r.Schema.Lossy(), keyless: len(r.Schema.KeyColumns()) == 0}
 	}
 	return described, nil
 }
@@ -134,12 +134,12 @@ func (in *inspection) setting(name string) int {
 func Check(ctx context.Context, c *Config) []connectors.Finding {
 	conn, err := c.dial(ctx)
 	if err != nil {
-		return []connectors.Finding{errorFinding("connection", err)}
+		return []connectors.Finding{connectors.FindingOf("connection", err)}
 	}
 	defer closeConn(conn)
 	in, err := c.inspect(ctx, conn)
 	if err != nil {
-		return []connectors.Finding{errorFinding("connection", err)}
+		return []connectors.Finding{connectors.FindingOf("connection", err)}
 	}
 	list := c.findings(in)
 	if in.version < minVersion {
@@ -147,28 +147,9 @@ func Check(ctx context.Context, c *Config) []connectors.Finding {
 	}
 	slot, err := c.checkSlot(ctx, conn, in)
 	if err != nil {
-		return append(list, errorFinding("slot "+c.Slot, err))
+		return append(list, connectors.FindingOf("slot "+c.Slot, err))
 	}
 	return append(list, slot...)
-}
-
-func errorFinding(subject string, err error) connectors.Finding {
-	f := connectors.Finding{
-		Level: connectors.LevelError, Subject: subject, Problem: err.Error(),
-		Remedy: "look into the server's log",
-	}
-	var fault *connectors.Fault
-	var connect *connectError
-	switch {
-	case errors.As(err, &fault):
-		f.Problem, f.Remedy = fault.Problem, fault.Remedy
-		if fault.Err != nil {
-			f.Problem = fmt.Sprintf("%s: %v", fault.Problem, fault.Err)
-		}
-	case errors.As(err, &connect):
-		f.Problem, f.Remedy = connect.problem, connect.remedy
-	}
-	return f
 }
 
 // findings judges an inspection; it does no I/O.
@@ -210,19 +191,15 @@ func (c *Config) findings(in *inspection) []connectors.Finding {
 		add(bad, "tables", "correct table.include.list, schema.include.list or their exclude lists; GRANT USAGE on the schema if it is hidden", "no table of database %s is captured", c.Database)
 		return list
 	}
-	topics := map[string]*table{}
+	var topics connectors.TopicChecker
 	for _, t := range in.tables {
-		topic, before := c.topicOf(t.schema, t.name), len(list)
+		topic, before := c.TopicOf(t.schema, t.name), len(list)
 		c.tableFindings(t, in, add)
 		if in.described[t].keyless && len(list) > before {
 			list[before].Keyless = topic
 		}
-		if other := topics[topic]; other != nil {
-			add(bad, "table "+t.String(), "leave one of them out with table.exclude.list, or rename it", "it would share topic %s with table %s", topic, other)
-		}
-		topics[topic] = t
-		if len(topic) > maxTopicName {
-			add(bad, "table "+t.String(), "choose a shorter topic.prefix", "its topic %s is longer than %d", topic, maxTopicName)
+		if problem, remedy := topics.Add(topic, t.String()); problem != "" {
+			add(bad, "table "+t.String(), remedy, "%s", problem)
 		}
 	}
 	c.publicationFindings(in, add)
@@ -274,7 +251,7 @@ func (c *Config) tableFindings(t *table, in *inspection, add addFinding) {
 		// P7: published without identity, the application's own UPDATE and DELETE would fail.
 		add(connectors.LevelError, subject, full+" (or add a primary key, or ALTER TABLE "+t.quoted()+" REPLICA IDENTITY USING INDEX a unique index on NOT NULL columns)",
 			"it has no replica identity: once published, UPDATE and DELETE on it would fail")
-	case t.identity == identityFull && len(t.primaryKey) == 0 && c.keyFor(t.schema, t.name) == nil:
+	case t.identity == identityFull && len(t.primaryKey) == 0 && c.KeyFor(t.schema, t.name) == nil:
 		add(connectors.LevelWarning, subject, "ALTER TABLE "+t.quoted()+" ADD PRIMARY KEY (...), or name columns in message.key.columns",
 			"it has no primary key: its events have no key, so there is no current state per row")
 	}
@@ -289,7 +266,7 @@ func (c *Config) tableFindings(t *table, in *inspection, add addFinding) {
 		}
 	}
 	c.descriptionFindings(subject, in.described[t], add)
-	for _, name := range c.keyFor(t.schema, t.name) {
+	for _, name := range c.KeyFor(t.schema, t.name) {
 		switch col := t.column(name); {
 		case col == nil || !in.publication.publishes(*col):
 			add(connectors.LevelError, subject, "correct message.key.columns", "it has no captured column %s", name)
@@ -390,19 +367,4 @@ func (c *Config) publicationFindings(in *inspection, add addFinding) {
 func (c *Config) capturesName(name string) bool {
 	schema, table, _ := strings.Cut(name, ".")
 	return c.captures(schema, table)
-}
-
-// refuse turns the errors among findings into one Fault.
-func refuse(list []connectors.Finding) error {
-	var problems, remedies []string
-	for _, f := range list {
-		if f.Level == connectors.LevelError {
-			problems = append(problems, f.Subject+": "+f.Problem)
-			remedies = append(remedies, f.Remedy)
-		}
-	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return &connectors.Fault{Problem: "the source cannot be captured: " + strings.Join(problems, "; "), Remedy: strings.Join(remedies, "; ")}
 }

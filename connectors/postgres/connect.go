@@ -32,30 +32,29 @@ func sessionSettings() map[string]string {
 }
 
 // connection reads database.*.
-func (p *parser) connection(c *Config) {
-	dsn := p.text("database.dsn", "")
-	host := p.text("database.hostname", "")
-	port := p.number("database.port", 5432, 1, 65535)
-	user := p.text("database.user", "")
-	p.used["database.password"] = true
-	password := p.props["database.password"]
-	db := p.text("database.dbname", "")
+func (p parser) connection(c *Config) {
+	dsn := p.Text("database.dsn", "")
+	host := p.Text("database.hostname", "")
+	port := p.Number("database.port", 5432, 1, 65535)
+	user := p.Text("database.user", "")
+	password := p.Raw("database.password")
+	db := p.Text("database.dbname", "")
 	ssl := map[string]string{
-		"sslmode":     p.choice("database.sslmode", "prefer", "disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
-		"sslrootcert": p.text("database.sslrootcert", ""),
-		"sslcert":     p.text("database.sslcert", ""),
-		"sslkey":      p.text("database.sslkey", ""),
+		"sslmode":     p.Choice("database.sslmode", "prefer", "disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+		"sslrootcert": p.Text("database.sslrootcert", ""),
+		"sslcert":     p.Text("database.sslcert", ""),
+		"sslkey":      p.Text("database.sslkey", ""),
 	}
 	if dsn == "" {
 		switch {
 		case host == "":
-			p.fail("database.hostname", errors.New("is missing (or give database.dsn)"))
+			p.Fail("database.hostname", errors.New("is missing (or give database.dsn)"))
 			return
 		case db == "":
-			p.fail("database.dbname", errors.New("is missing"))
+			p.Fail("database.dbname", errors.New("is missing"))
 			return
 		case user == "":
-			p.fail("database.user", errors.New("is missing"))
+			p.Fail("database.user", errors.New("is missing"))
 			return
 		}
 		q := url.Values{}
@@ -72,19 +71,19 @@ func (p *parser) connection(c *Config) {
 		dsn = u.String()
 	} else {
 		for _, name := range []string{"database.hostname", "database.user", "database.dbname", "database.password"} {
-			if p.props[name] != "" {
-				p.fail(name, errors.New("cannot be used together with database.dsn"))
+			if p.Given(name) {
+				p.Fail(name, errors.New("cannot be used together with database.dsn"))
 			}
 		}
 	}
 	cfg, err := pgconn.ParseConfig(dsn)
 	if err != nil {
 		// The cause is left out: it can quote the password.
-		p.fail("database.dsn", errors.New("is not a Postgres connection string: expected postgres://user:password@host:port/database?sslmode=... or key=value pairs"))
+		p.Fail("database.dsn", errors.New("is not a Postgres connection string: expected postgres://user:password@host:port/database?sslmode=... or key=value pairs"))
 		return
 	}
 	if cfg.Database == "" {
-		p.fail("database.dsn", errors.New("names no database"))
+		p.Fail("database.dsn", errors.New("names no database"))
 	}
 	cfg.ConnectTimeout = connectTimeout
 	for k, v := range sessionSettings() {
@@ -93,7 +92,7 @@ func (p *parser) connection(c *Config) {
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "rowtrail " + c.Name
 	}
-	c.conn, c.Database, c.byDSN = cfg, cfg.Database, p.props["database.dsn"] != ""
+	c.conn, c.Database, c.byDSN = cfg, cfg.Database, p.Given("database.dsn")
 }
 
 // dial opens an ordinary connection.

@@ -15,16 +15,6 @@ import (
 	"github.com/rowtrail/rowtrail/connectors"
 )
 
-// connectError is a failed connection that may work later: it is tried again.
-type connectError struct {
-	problem string // one cause, once
-	remedy  string
-	err     error
-}
-
-func (e *connectError) Error() string { return e.problem + "; to mend it: " + e.remedy }
-func (e *connectError) Unwrap() error { return e.err }
-
 // tlsRefused is how pgconn says that the server does not speak TLS.
 const tlsRefused = "server refused TLS connection"
 
@@ -36,7 +26,7 @@ func (c *Config) explainConnect(err error) error {
 		return &connectors.Fault{Problem: where + ": " + problem, Remedy: remedy}
 	}
 	passes := func(problem, remedy string) error {
-		return &connectError{problem: where + ": " + problem, remedy: remedy, err: err}
+		return &connectors.Passing{Problem: where + ": " + problem, Remedy: remedy, Err: err}
 	}
 	var pg *pgconn.PgError
 	var dns *net.DNSError

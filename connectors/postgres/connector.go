@@ -144,7 +144,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 				r.log.Warn("source", "subject", f.Subject, "problem", f.Problem, "remedy", f.Remedy)
 			}
 		}
-		if err := refuse(findings); err != nil {
+		if err := connectors.Refuse(findings); err != nil {
 			return err
 		}
 	}

@@ -47,7 +47,7 @@ type loader struct {
 
 type loadWorker struct {
 	*loader
-	emitter
+	connectors.Emitter
 	conn      *pgconn.PgConn
 	relations map[uint32]*relation
 }
@@ -83,7 +83,7 @@ func (l *loader) run(ctx context.Context, tables []*table, imported func()) erro
 	var group []*table
 	pages := int64(0)
 	for i, t := range tables {
-		if l.config.loadTables.match(t.String()) {
+		if l.config.loadTables.Match(t.String()) {
 			group = append(group, t)
 			pages += t.pages
 			if t.partitioned {
@@ -123,7 +123,7 @@ func (l *loader) connect(ctx context.Context) error {
 			return err
 		}
 		w := &loadWorker{loader: l, conn: conn, relations: map[uint32]*relation{}}
-		w.emitter = emitter{config: l.config, writer: l.writer, known: l.known}
+		w.Emitter = l.config.emitter(l.writer, l.known)
 		l.workers = append(l.workers, w)
 		if err := execute(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
 			return fmt.Errorf("begin load: %w", err)
@@ -137,10 +137,7 @@ func (l *loader) connect(ctx context.Context) error {
 
 func (l *loader) close() {
 	for _, w := range l.workers {
-		if w.batch != nil {
-			l.writer.Drop(w.batch)
-			w.batch = nil
-		}
+		w.Discard()
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 		_ = w.conn.Close(ctx) // reading only: nothing is lost
 		cancel()
@@ -174,7 +171,7 @@ func (l *loader) group(ctx context.Context, tables []*table) error {
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(pieces) {
-					return w.send(ctx)
+					return w.Send(ctx)
 				}
 				if err := w.copy(ctx, pieces[i]); err != nil {
 					return err
@@ -268,7 +265,7 @@ func (w *loadWorker) relationFor(ctx context.Context, t *table) (*relation, erro
 	if err != nil {
 		return nil, err
 	}
-	if r.partitions, err = w.loader.writer.EnsureTopic(ctx, r.topic, connectors.TopicData); err != nil {
+	if r.Partitions, err = w.loader.writer.EnsureTopic(ctx, r.Topic, connectors.TopicData); err != nil {
 		return nil, err
 	}
 	w.relations[t.oid] = r
@@ -281,8 +278,8 @@ func (w *loadWorker) copy(ctx context.Context, p piece) error {
 	if err != nil {
 		return err
 	}
-	w.touch()
-	if err := w.schemaOnce(ctx, r); err != nil {
+	w.Touch()
+	if err := w.SchemaOnce(ctx, &r.Table); err != nil {
 		return err
 	}
 	w.place()
@@ -303,9 +300,9 @@ func (w *loadWorker) copy(ctx context.Context, p piece) error {
 
 // copySQL selects the captured columns by name, in the order of the schema.
 func copySQL(r *relation, p piece) string {
-	columns := make([]string, len(r.schema.Columns))
-	for i := range r.schema.Columns {
-		columns[i] = quoteIdent(r.schema.Columns[i].Name)
+	columns := make([]string, len(r.Schema.Columns))
+	for i := range r.Schema.Columns {
+		columns[i] = quoteIdent(r.Schema.Columns[i].Name)
 	}
 	sql := "COPY (SELECT " + strings.Join(columns, ", ") + " FROM ONLY " + quoteIdent(p.heap.schema) + "." + quoteIdent(p.heap.name)
 	if !p.whole {
@@ -342,18 +339,18 @@ func (rw *rowWriter) row(line []byte) error {
 	w, r := rw.worker, rw.relation
 	if err := rw.parser.row(line, r.row); err != nil {
 		if errors.Is(err, errCopyRow) {
-			return &connectors.Fault{Problem: "table " + r.collection + " cannot be loaded", Err: err, Remedy: "report this with the server's version"}
+			return &connectors.Fault{Problem: "table " + r.Collection + " cannot be loaded", Err: err, Remedy: "report this with the server's version"}
 		}
 		return err
 	}
-	if err := w.room(rw.ctx); err != nil {
+	if err := w.Room(rw.ctx); err != nil {
 		return err
 	}
 	if rw.rows++; rw.rows >= progressRows {
 		w.flushRows(rw)
-		w.touch()
+		w.Touch()
 	}
-	return w.change(r, event.OpRead, nil, r.row, r.row, nil)
+	return w.Change(&r.Table, event.OpRead, nil, r.row, r.row, nil)
 }
 
 func (w *loadWorker) flushRows(rw *rowWriter) {

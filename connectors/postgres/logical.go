@@ -3,12 +3,13 @@ package postgres
 import (
 	"context"
 
+	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/event"
 )
 
 // capturesMessages tells whether logical decoding messages are wanted: only when one of their lists is given.
 func (c *Config) capturesMessages() bool {
-	return len(c.messages.include) > 0 || len(c.messages.exclude) > 0
+	return len(c.messages.Include) > 0 || len(c.messages.Exclude) > 0
 }
 
 func (c *Config) messageTopic() string { return c.Prefix + ".message" }
@@ -20,32 +21,32 @@ func (s *stream) logical(ctx context.Context, at lsn, b []byte) error {
 	if err != nil {
 		return malformed(err)
 	}
-	if !s.config.messages.match(m.prefix) || (m.transactional && s.skip) || (!m.transactional && at < s.resume) {
+	if !s.config.messages.Match(m.prefix) || (m.transactional && s.skip) || (!m.transactional && at < s.resume) {
 		return nil
 	}
-	if err := s.room(ctx); err != nil {
+	if err := s.Room(ctx); err != nil {
 		return err
 	}
-	meta, pos := s.meta, event.Position{Commit: s.pos.Commit, Order: s.pos.Order, CommitTime: s.pos.CommitTime}
+	meta, pos := s.Meta, event.Position{Commit: s.Pos.Commit, Order: s.Pos.Order, CommitTime: s.Pos.CommitTime}
 	meta.LSN = uint64(at)
 	if !m.transactional {
-		meta = event.Meta{TsMs: s.meta.TsMs, SourceTsUs: s.now.UnixMicro(), LSN: uint64(at), LastCommit: uint64(s.previous)}
+		meta = event.Meta{TsMs: s.Meta.TsMs, SourceTsUs: s.Now.UnixMicro(), LSN: uint64(at), LastCommit: uint64(s.previous)}
 		pos = event.Position{Commit: uint64(at), CommitTime: meta.SourceTsUs}
 	}
-	buf := s.batch.Buf()
-	key := span{from: len(buf)}
+	buf := s.Batch.Buf()
+	key := connectors.Span{From: len(buf)}
 	buf = s.messages.AppendKey(buf, m.prefix)
-	key.to = len(buf)
-	head := span{from: len(buf)}
+	key.To = len(buf)
+	head := connectors.Span{From: len(buf)}
 	buf = pos.Append(buf)
-	head.to = len(buf)
-	value := span{from: len(buf)}
+	head.To = len(buf)
+	value := connectors.Span{From: len(buf)}
 	buf = s.messages.AppendValue(buf, m.prefix, m.content, &meta)
-	value.to = len(buf)
-	s.batch.Keep(buf)
-	s.batch.Header(event.PositionHeader, head.of(buf))
-	s.batch.Record(s.config.messageTopic(), 0, key.of(buf), value.of(buf), s.now)
-	s.events++
+	value.To = len(buf)
+	s.Batch.Keep(buf)
+	s.Batch.Header(event.PositionHeader, head.Of(buf))
+	s.Batch.Record(s.config.messageTopic(), 0, key.Of(buf), value.Of(buf), s.Now)
+	s.Events++
 	if !m.transactional && !s.open {
 		s.mark(at+1, meta.SourceTsUs, false)
 	}

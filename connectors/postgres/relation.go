@@ -13,24 +13,15 @@ import (
 
 // relation is one table version ready for encoding. It belongs to one goroutine.
 type relation struct {
-	message    relationMessage
-	captured   bool
-	collection string
-	topic      string
-	partitions int32
-	schema     *event.Schema
-	encoder    *event.Encoder
-	pick       []int  // message column to schema column, -1 not captured
-	oldKey     []bool // message columns that an old key holds
-	keys       []int  // schema columns of the record key
-	point      lsn    // changes that committed before it are in the load
-	announced  bool   // its schema record is written in this run
+	connectors.Table
+	message  relationMessage
+	captured bool
+	pick     []int  // message column to schema column, -1 not captured
+	oldKey   []bool // message columns that an old key holds
+	point    lsn    // changes that committed before it are in the load
 
 	row, old event.Row
 	absent   []uint16
-
-	transaction uint64 // the transaction that count belongs to
-	count       uint64
 }
 
 // relationOf reads what the catalog knows of a relation message's types and describes the table version.
@@ -53,20 +44,21 @@ func (m *relationMessage) types(refs []typeRef) []typeRef {
 // describe turns a relation message into a table version. The message is the truth for columns, types and, with
 // the default and index identities, for the key (P18); the catalog gives type names, labels and NOT NULL.
 func (c *Config) describe(m relationMessage, now *table, facts map[typeRef]event.TypeFacts) (*relation, error) {
-	r := &relation{message: m, captured: true, collection: m.schema + "." + m.name, topic: c.topicOf(m.schema, m.name)}
+	r := &relation{message: m, captured: true}
+	collection := m.schema + "." + m.name
 	key := c.recordKey(m, now)
 	columns := make([]event.Column, 0, len(m.columns))
 	for _, col := range m.columns {
 		r.oldKey = append(r.oldKey, col.key)
 		place := slices.Index(key, col.name) + 1
-		if place == 0 && !c.capturesColumn(m.schema, m.name, col.name) {
+		if place == 0 && !c.CapturesColumn(m.schema, m.name, col.name) {
 			r.pick = append(r.pick, -1)
 			continue
 		}
 		f, ok := facts[typeRef{col.typeOID, col.modifier}]
 		if !ok {
 			return nil, &connectors.Fault{
-				Problem: fmt.Sprintf("table %s: type %d of column %s no longer exists, so its values cannot be told", r.collection, col.typeOID, col.name),
+				Problem: fmt.Sprintf("table %s: type %d of column %s no longer exists, so its values cannot be told", collection, col.typeOID, col.name),
 				Remedy:  "leave the column out with column.exclude.list, or load the table again (delete topic " + c.Prefix + ".position with `rowtrail topics delete`, and drop slot " + c.Slot + ")",
 			}
 		}
@@ -78,22 +70,18 @@ func (c *Config) describe(m relationMessage, now *table, facts map[typeRef]event
 		}
 		ec, err := event.PostgresColumn(col.name, f, notNull, place)
 		if err != nil {
-			return nil, r.indescribable(err)
+			return nil, connectors.Indescribable(collection, err)
 		}
-		if now != nil && now.String() == r.collection {
+		if now != nil && now.String() == collection {
 			trace(&ec, col.typeOID, now.column(col.name))
 		}
 		r.pick = append(r.pick, len(columns))
 		columns = append(columns, ec)
 	}
 	var err error
-	if r.schema, err = event.NewSchemaOf(c.Event, m.id, m.schema, m.name, columns); err != nil {
-		return nil, r.indescribable(err)
+	if r.Table, err = c.NewTable(m.id, m.schema, m.name, columns); err != nil {
+		return nil, err
 	}
-	if r.encoder, err = event.NewEncoder(r.schema, c.Event); err != nil {
-		return nil, r.indescribable(err)
-	}
-	r.keys = r.schema.KeyColumns()
 	r.row, r.old = make(event.Row, len(columns)), make(event.Row, len(columns))
 	return r, nil
 }
@@ -106,14 +94,6 @@ func trace(ec *event.Column, typeOID uint32, now *column) {
 	}
 	ec.Number, ec.Missing = now.number, now.missing
 	ec.Default = now.defaults && now.missing == nil
-}
-
-// indescribable is the Fault for a table version that events cannot express (invariant 7).
-func (r *relation) indescribable(err error) error {
-	return &connectors.Fault{
-		Problem: "table " + r.collection + " cannot be captured", Err: err,
-		Remedy: "leave the column out with column.exclude.list, or the table with table.exclude.list",
-	}
 }
 
 // recordKey names the columns of the record key, in order. It must be something that an old row carries (P8): the primary
@@ -129,7 +109,7 @@ func (c *Config) recordKey(m relationMessage, now *table) []string {
 	within := func(list, of []string) bool {
 		return len(list) > 0 && !slices.ContainsFunc(list, func(n string) bool { return !slices.Contains(of, n) })
 	}
-	if named := c.keyFor(m.schema, m.name); within(named, sent) {
+	if named := c.KeyFor(m.schema, m.name); within(named, sent) {
 		return named
 	}
 	var order []string // the catalog's order, if it still is about the same columns
@@ -183,16 +163,7 @@ func (s *stream) relation(ctx context.Context, b []byte) error {
 		return err
 	}
 	r.point = s.loaded[name].at // also of changes to a table that another one of its name has replaced
-	old := s.relations[m.id]
-	if old != nil {
-		r.transaction, r.count = old.transaction, old.count
-		for i, t := range s.touched {
-			if t == old {
-				s.touched[i] = r
-			}
-		}
-	}
-	if r.partitions, err = s.writer.EnsureTopic(ctx, r.topic, connectors.TopicData); err != nil {
+	if r.Partitions, err = s.Writer.EnsureTopic(ctx, r.Topic, connectors.TopicData); err != nil {
 		return err
 	}
 	s.relations[m.id] = r
@@ -212,32 +183,8 @@ func catalogRelation(t *table, p *publication) relationMessage {
 	return m
 }
 
-// fill completes a row that lacks unchanged values from the old row, where that has them (P6).
-func (r *relation) fill() {
-	for i := range r.row {
-		if r.row[i].State == event.Absent {
-			r.row[i] = r.old[i]
-		}
-	}
-}
-
-// keyChanged compares the record keys of old and new row.
-func (r *relation) keyChanged() bool {
-	for _, k := range r.keys {
-		if r.old[k].State != r.row[k].State || string(r.old[k].Text) != string(r.row[k].Text) {
-			return true
-		}
-	}
-	return false
-}
-
 // absentColumns lists what the source did not send of the new row.
 func (r *relation) absentColumns() []uint16 {
-	r.absent = r.absent[:0]
-	for i := range r.row {
-		if r.row[i].State == event.Absent {
-			r.absent = append(r.absent, uint16(i))
-		}
-	}
+	r.absent = connectors.AbsentColumns(r.absent[:0], r.row)
 	return r.absent
 }

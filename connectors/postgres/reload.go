@@ -17,33 +17,33 @@ func (l *loader) clear(ctx context.Context, tables []*table) error {
 		if err != nil {
 			return err
 		}
-		holds, err := l.writer.HoldsRecords(ctx, r.topic)
+		holds, err := l.writer.HoldsRecords(ctx, r.Topic)
 		if err != nil {
 			return err
 		}
 		if !holds {
 			continue
 		}
-		l.log.Info("table is loaded again: a truncate comes first", "table", t.String(), "topic", r.topic)
-		w.touch()
-		if err := w.schemaOnce(ctx, r); err != nil {
+		l.log.Info("table is loaded again: a truncate comes first", "table", t.String(), "topic", r.Topic)
+		w.Touch()
+		if err := w.SchemaOnce(ctx, &r.Table); err != nil {
 			return err
 		}
-		if err := w.room(ctx); err != nil {
+		if err := w.Room(ctx); err != nil {
 			return err
 		}
 		w.place()
-		if err := w.truncate(r); err != nil {
+		if err := w.Truncate(&r.Table); err != nil {
 			return err
 		}
 	}
-	return w.send(ctx)
+	return w.Send(ctx)
 }
 
 // place puts what follows at the load's point.
 func (w *loadWorker) place() {
-	w.meta = event.Meta{TsMs: w.meta.TsMs, SourceTsUs: w.timeUs, Snapshot: "true", LSN: uint64(w.point)}
-	w.pos = event.Position{Commit: uint64(w.point), CommitTime: w.timeUs}
+	w.Meta = event.Meta{TsMs: w.Meta.TsMs, SourceTsUs: w.timeUs, Snapshot: "true", LSN: uint64(w.point)}
+	w.Pos = event.Position{Commit: uint64(w.point), CommitTime: w.timeUs}
 }
 
 // forget drops the loads of tables that are not captured any more: what they miss meanwhile is known only by loading them again.

@@ -13,15 +13,13 @@ import (
 	"github.com/rowtrail/rowtrail/connectors/event"
 )
 
-// sendGap is the least time between two batches that are not full, and so between two small commits.
-const sendGap = 2 * time.Millisecond
-
 // errNewTable ends a run so that the next one loads a table that the stream has begun to deliver.
 var errNewTable = errors.New("a table is new: it is loaded first")
 
 // stream decodes the replication stream into batches. It belongs to one goroutine.
 type stream struct {
-	emitter
+	connectors.Emitter
+	config    *Config
 	side      *sideConn // catalog lookups
 	relations map[uint32]*relation
 	loaded    loads
@@ -32,69 +30,31 @@ type stream struct {
 	// The open source transaction.
 	open     bool
 	skip     bool // it is in the log already
-	began    bool // its BEGIN record is written
 	begin    beginMessage
-	id       []byte
-	serial   uint64
-	touched  []*relation
-	counts   []event.CollectionCount
 	previous lsn // commit LSN of the last transaction, for source.sequence
 
-	events, txs uint64
-	seen        atomic.Uint64 // events, for the status
-	quiet       atomic.Uint64 // WAL end below which nothing is pending once all seen events are committed
-	since       atomic.Int64  // commit time of the first transaction after all was committed
-	committed   func() uint64 // events that are committed
-	marked      lsn           // confirm position of the last mark
-	markedAt    time.Time
-	idleEvery   time.Duration
-	messages    *event.MessageEncoder
-	emptied     *sync.Map // names of truncated tables
+	txs       uint64
+	seen      atomic.Uint64 // events, for the status
+	quiet     atomic.Uint64 // WAL end below which nothing is pending once all seen events are committed
+	since     atomic.Int64  // commit time of the first transaction after all was committed
+	committed func() uint64 // events that are committed
+	marked    lsn           // confirm position of the last mark
+	markedAt  time.Time
+	idleEvery time.Duration
+	messages  *event.MessageEncoder
+	emptied   *sync.Map // names of truncated tables
 }
 
 // run decodes chunks until ctx ends or something cannot be decoded.
 func (s *stream) run(ctx context.Context, in *receiver) error {
-	var beat <-chan time.Time
-	if s.config.HeartbeatInterval > 0 {
-		ticker := time.NewTicker(s.config.HeartbeatInterval)
-		defer ticker.Stop()
-		beat = ticker.C
-	}
-	pace := time.NewTimer(sendGap)
-	defer pace.Stop()
-	var sent time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-pace.C:
-		case <-s.writer.Ready():
-		case <-beat:
-			if err := s.heartbeat(ctx); err != nil {
-				return err
-			}
-		case chunk := <-in.chunks:
-			s.touch()
-			if err := s.chunk(ctx, chunk); err != nil {
-				return err
-			}
-			in.release(chunk)
-			s.seen.Store(s.events)
-		}
-		// With nothing more to read, what there is goes out as soon as the writer has time for it: at once after a quiet
-		// moment, together with what follows in a dense stream.
-		if s.batch == nil || len(in.chunks) > 0 || s.writer.Busy() {
-			continue
-		}
-		if wait := sendGap - time.Since(sent); wait > 0 {
-			pace.Reset(wait)
-			continue
-		}
-		sent = time.Now()
-		if err := s.send(ctx); err != nil {
+	return connectors.Pump(ctx, &s.Emitter, in.chunks, func(ctx context.Context, chunk []byte) error {
+		if err := s.chunk(ctx, chunk); err != nil {
 			return err
 		}
-	}
+		in.release(chunk)
+		s.seen.Store(s.Events)
+		return nil
+	}, s.heartbeat)
 }
 
 func (s *stream) chunk(ctx context.Context, chunk []byte) error {
@@ -169,7 +129,7 @@ func (s *stream) message(ctx context.Context, at lsn, b []byte) error {
 		if s.skip {
 			return nil
 		}
-		s.meta.LSN = uint64(at)
+		s.Meta.LSN = uint64(at)
 		switch kind {
 		case 'I':
 			return s.insert(ctx, b)
@@ -187,7 +147,7 @@ func (s *stream) message(ctx context.Context, at lsn, b []byte) error {
 		return s.relation(ctx, b)
 	case 'O':
 		m, err := parseOrigin(b)
-		s.meta.Origin, s.meta.OriginLSN = m.name, uint64(m.commit)
+		s.Meta.Origin, s.Meta.OriginLSN = m.name, uint64(m.commit)
 		return malformed(err)
 	case 'Y': // types are read from the catalog
 		return nil

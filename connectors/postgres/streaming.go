@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pglogrepl"
@@ -36,13 +37,16 @@ func (r *run) streaming(ctx context.Context, conn *pgconn.PgConn, fr *frames) er
 	fb := newFeedback(raw.Conn, interval, r.resume.LSN)
 	in := newReceiver(raw.Conn, fr, interval, fb.poke)
 	s := &stream{
-		emitter: emitter{config: r.config, writer: r.writer, known: &r.known}, side: r.side, relations: map[uint32]*relation{},
+		Emitter: r.config.emitter(r.writer, &r.known), config: r.config, side: r.side, relations: map[uint32]*relation{},
 		loaded: r.resume.Loaded, encoded: encodeLoads(r.resume.Loaded), needLoad: r.config.Snapshot != SnapshotNoData, resume: r.resume.LSN,
 		previous: r.resume.Commit, marked: r.resume.LSN, markedAt: time.Now(), idleEvery: interval, committed: r.committedEvents, emptied: &r.truncated,
 	}
+	s.Where = func() string {
+		return fmt.Sprintf("%s of the transaction that committed at %s", lsn(s.Meta.LSN), lsn(s.Pos.Commit))
+	}
 	if r.loader != nil {
-		s.events = uint64(r.loader.rows.Load())
-		s.seen.Store(s.events)
+		s.Events = uint64(r.loader.rows.Load())
+		s.seen.Store(s.Events)
 	}
 	if r.config.capturesMessages() {
 		if s.messages, err = event.NewMessageEncoder(r.config.Event); err != nil {
@@ -50,7 +54,7 @@ func (r *run) streaming(ctx context.Context, conn *pgconn.PgConn, fr *frames) er
 			return err
 		}
 	}
-	s.touch()
+	s.Touch()
 	r.mu.Lock()
 	r.feedback, r.receiver, r.stream = fb, in, s
 	r.mu.Unlock()
@@ -72,6 +76,11 @@ func (r *run) streaming(ctx context.Context, conn *pgconn.PgConn, fr *frames) er
 		return ctx.Err()
 	})
 	return r.streamError(g.Wait())
+}
+
+// emitter is one of this connector's.
+func (c *Config) emitter(w *connectors.Writer, known *sync.Map) connectors.Emitter {
+	return connectors.Emitter{Settings: &c.Settings, Writer: w, Known: known}
 }
 
 // streamError tells what a restart cannot mend.
@@ -97,24 +106,13 @@ func (r *run) streamError(err error) error {
 	return err
 }
 
-// heartbeat writes Debezium's heartbeat record.
+// heartbeat writes the heartbeat record.
 func (s *stream) heartbeat(ctx context.Context) error {
-	s.touch()
-	if err := s.room(ctx); err != nil {
+	if err := s.Heartbeat(ctx); err != nil {
 		return err
 	}
-	buf := s.batch.Buf()
-	key := span{from: len(buf)}
-	buf = append(buf, `{"serverName":"`...) // a prefix needs no escaping
-	buf = append(append(buf, s.config.Prefix...), `"}`...)
-	key.to = len(buf)
-	value := span{from: len(buf)}
-	buf = fmt.Appendf(buf, `{"ts_ms":%d}`, s.meta.TsMs)
-	value.to = len(buf)
-	s.batch.Keep(buf)
-	s.batch.Record(s.config.HeartbeatTopic, 0, key.of(buf), value.of(buf), s.now)
 	if !s.open {
-		s.mark(s.marked, s.now.UnixMicro(), false)
+		s.mark(s.marked, s.Now.UnixMicro(), false)
 	}
 	return nil
 }

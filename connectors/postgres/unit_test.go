@@ -224,7 +224,7 @@ func TestConfigDefaults(t *testing.T) {
 			t.Errorf("captures %s: %v", name, !want)
 		}
 	}
-	if got := c.keyFor("public", "orders"); len(got) != 2 || got[1] != "b" {
+	if got := c.KeyFor("public", "orders"); len(got) != 2 || got[1] != "b" {
 		t.Fatal(got)
 	}
 }
@@ -324,13 +324,13 @@ func TestFindings(t *testing.T) {
 			in.publication.tables = nil
 			c.Autocreate = AutocreateDisabled
 		}, `ALTER PUBLICATION "pub" ADD TABLE "public"."t"`},
-		"key not there": {func(_ *inspection, c *Config) { c.keyColumns, _ = parseKeyColumns("public.t:x") }, "message.key.columns"},
+		"key not there": {func(_ *inspection, c *Config) { c.KeyColumns, _ = connectors.ParseKeyColumns("public.t:x") }, "message.key.columns"},
 		"lossy": {func(in *inspection, c *Config) {
 			c.Event.TimePrecision = event.TimeConnect
 			in.described = map[*table]description{in.tables[0]: {lossy: []string{"at"}}}
 		}, "time.precision.mode: adaptive"},
 		"indescribable": {func(in *inspection, _ *Config) {
-			in.described = map[*table]description{in.tables[0]: {err: (&relation{}).indescribable(errors.New("x"))}}
+			in.described = map[*table]description{in.tables[0]: {err: connectors.Indescribable("", errors.New("x"))}}
 		}, "column.exclude.list"},
 		"standby": {func(in *inspection, _ *Config) { in.standby = true }, "primary"},
 	}

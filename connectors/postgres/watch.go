@@ -36,7 +36,7 @@ type leaf struct {
 
 // leaveOut says how to capture a table no longer.
 func (c *Config) leaveOut(name string) string {
-	if len(c.tables.include) > 0 {
+	if len(c.tables.Include) > 0 {
 		return "take " + name + " out of table.include.list"
 	}
 	return "table.exclude.list: " + name
@@ -163,7 +163,7 @@ func (w *watch) moved(ctx context.Context, conn *pgconn.PgConn, name string, now
 	switch {
 	case now.name == name:
 		return fmt.Sprintf("table %s is a partition of another table now: its changes come with that table, if it is captured; topic %s gets no more. "+
-			"To end this warning: %s", name, c.topicOf(schema, table), c.leaveOut(name)), nil
+			"To end this warning: %s", name, c.TopicOf(schema, table), c.leaveOut(name)), nil
 	case now.name != "":
 		what = "was renamed to " + now.name
 	}
@@ -177,11 +177,11 @@ func (w *watch) moved(ctx context.Context, conn *pgconn.PgConn, name string, now
 	}
 	if now.name == "" {
 		return fmt.Sprintf("table %s %s: it is captured no longer; its rows stay in topic %s, in state and in targets. To end this warning: %s",
-			name, what, c.topicOf(schema, table), c.leaveOut(name)), nil
+			name, what, c.TopicOf(schema, table), c.leaveOut(name)), nil
 	}
 	if newSchema, newTable, _ := strings.Cut(now.name, "."); c.captures(newSchema, newTable) {
 		return fmt.Sprintf("table %s %s: its rows are in topic %s from now on, where it is loaded first; topic %s gets no more. To end this warning: %s",
-			name, what, c.topicOf(newSchema, newTable), c.topicOf(schema, table), c.leaveOut(name)), nil
+			name, what, c.TopicOf(newSchema, newTable), c.TopicOf(schema, table), c.leaveOut(name)), nil
 	}
 	return fmt.Sprintf("table %s %s, which no list names: it is captured no longer. Add %s to table.include.list and restart the connector (it is loaded into its own topic), "+
 		"or rename it back and load it again (%s for one start). To end this warning: %s", name, what, now.name, c.leaveOut(name), c.leaveOut(name)), nil

@@ -1,0 +1,189 @@
+package connectors
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rowtrail/rowtrail/connectors/event"
+)
+
+// maxTopicName is Kafka's limit.
+const maxTopicName = 249
+
+// Settings are what the properties of every connector say, by Debezium's names.
+type Settings struct {
+	Name   string
+	Prefix string // topic.prefix
+
+	Columns    Filter
+	KeyColumns []KeyRule
+
+	HeartbeatInterval time.Duration
+	HeartbeatQuery    string
+	HeartbeatTopic    string
+
+	Tombstones          bool
+	SkipCreate          bool
+	SkipUpdate          bool
+	SkipDelete          bool
+	SkipTruncate        bool
+	TransactionMetadata bool
+	Event               event.Options
+
+	Topics      TopicOptions
+	Compression string
+	Ignored     []string // accepted for pasted configurations; they have no effect here
+}
+
+// Settings reads what every connector has. precision is the source's default of time.precision.mode.
+func (p *Properties) Settings(name string, precision event.TimePrecision) Settings {
+	s := Settings{Name: name}
+	p.Text("name", "")
+	s.Prefix = p.Text("topic.prefix", name)
+	if !validTopicPart(s.Prefix) {
+		p.Fail("topic.prefix", fmt.Errorf("%q may hold letters, digits, '.', '_' and '-' only", s.Prefix))
+	}
+	s.Columns = p.Filter("column")
+	rules, err := ParseKeyColumns(p.Text("message.key.columns", ""))
+	if err != nil {
+		p.Fail("message.key.columns", err)
+	}
+	s.KeyColumns = rules
+	p.events(&s, precision)
+	p.topicCreation(&s)
+	p.heartbeat(&s)
+	return s
+}
+
+func (p *Properties) events(s *Settings, precision event.TimePrecision) {
+	s.Tombstones = p.Flag("tombstones.on.delete", true)
+	for _, op := range strings.Split(p.Text("skipped.operations", "t"), ",") {
+		switch strings.TrimSpace(op) {
+		case "c":
+			s.SkipCreate = true
+		case "u":
+			s.SkipUpdate = true
+		case "d":
+			s.SkipDelete = true
+		case "t":
+			s.SkipTruncate = true
+		case "none":
+		default:
+			p.Fail("skipped.operations", fmt.Errorf("%q is not one of c, u, d, t, none", op))
+		}
+	}
+	s.TransactionMetadata = p.Flag("provide.transaction.metadata", false)
+	const json = "org.apache.kafka.connect.json.JsonConverter"
+	p.Only("key.converter", "events are JSON", json)
+	p.Only("value.converter", "events are JSON", json)
+	keys := p.Flag("key.converter.schemas.enable", false)
+	values := p.Flag("value.converter.schemas.enable", keys)
+	if keys != values {
+		p.Fail("value.converter.schemas.enable", errors.New("must be the same as key.converter.schemas.enable"))
+	}
+	s.Event = event.Options{
+		SchemasEnable:    values,
+		DecimalHandling:  event.DecimalHandling(p.Text("decimal.handling.mode", string(event.DecimalPrecise))),
+		TimePrecision:    event.TimePrecision(p.Text("time.precision.mode", string(precision))),
+		BinaryHandling:   event.BinaryHandling(p.Text("binary.handling.mode", string(event.BinaryBytes))),
+		UnavailableValue: p.Text("unavailable.value.placeholder", event.DefaultUnavailableValue),
+		Name:             s.Prefix,
+	}
+	// One at a time, so that each error names its property.
+	p.Mode("decimal.handling.mode", event.Options{DecimalHandling: s.Event.DecimalHandling})
+	p.Mode("time.precision.mode", event.Options{TimePrecision: s.Event.TimePrecision})
+	p.Mode("binary.handling.mode", event.Options{BinaryHandling: s.Event.BinaryHandling})
+	p.Mode("unavailable.value.placeholder", event.Options{UnavailableValue: s.Event.UnavailableValue})
+}
+
+// Mode checks options that hold the value of one property.
+func (p *Properties) Mode(name string, o event.Options) {
+	if err := o.Validate(); err != nil {
+		p.Fail(name, err)
+	}
+}
+
+func (p *Properties) topicCreation(s *Settings) {
+	const prefix = "topic.creation.default."
+	s.Topics = TopicOptions{
+		Partitions:  int32(p.Number(prefix+"partitions", -1, -1, 100000)),
+		Replication: int16(p.Number(prefix+"replication.factor", -1, -1, 1000)),
+		Configs:     map[string]string{},
+	}
+	for name, v := range p.values {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && !p.used[name] {
+			p.used[name] = true
+			s.Topics.Configs[rest] = strings.TrimSpace(v)
+		}
+	}
+	p.Only("topic.creation.enable", "missing topics are created", "true")
+	s.Compression = p.Choice("producer.override.compression.type", "zstd", "zstd", "lz4", "snappy", "none")
+}
+
+func (p *Properties) heartbeat(s *Settings) {
+	s.HeartbeatInterval = p.Millis("heartbeat.interval.ms", 0)
+	s.HeartbeatQuery = p.Text("heartbeat.action.query", "")
+	if s.HeartbeatQuery != "" && s.HeartbeatInterval == 0 {
+		p.Fail("heartbeat.action.query", errors.New("needs heartbeat.interval.ms above 0"))
+	}
+	topic := p.Text("topic.heartbeat.prefix", "__debezium-heartbeat") + "." + s.Prefix
+	s.HeartbeatTopic = topic
+	if !validTopicPart(topic) && validTopicPart(s.Prefix) {
+		p.Fail("topic.heartbeat.prefix", fmt.Errorf("%q may hold letters, digits, '.', '_' and '-' only", topic))
+	}
+}
+
+func validTopicPart(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return len(s) > 0 && len(s) <= 200 && s != "." && s != ".."
+}
+
+// TopicOf is a table's topic. As Debezium does, what a topic name cannot hold becomes an underscore.
+func (s *Settings) TopicOf(schema, table string) string {
+	return s.Prefix + "." + strings.Map(func(r rune) rune {
+		if r < 128 && validTopicPart("x"+string(r)) {
+			return r
+		}
+		return '_'
+	}, schema+"."+table)
+}
+
+// CapturesColumn tells whether a column that is not part of the key is captured.
+func (s *Settings) CapturesColumn(schema, table, column string) bool {
+	return s.Columns.Match(schema + "." + table + "." + column)
+}
+
+// KeyFor returns the columns that message.key.columns names for a table, nil if none.
+func (s *Settings) KeyFor(schema, table string) []string {
+	for _, r := range s.KeyColumns {
+		if r.table.MatchString(schema + "." + table) {
+			return r.columns
+		}
+	}
+	return nil
+}
+
+// TopicChecker finds tables whose topics cannot be.
+type TopicChecker struct{ seen map[string]string }
+
+// Add takes the topic of one more table; problem is "" where it can be.
+func (c *TopicChecker) Add(topic, table string) (problem, remedy string) {
+	if len(topic) > maxTopicName {
+		return fmt.Sprintf("its topic %s is longer than %d", topic, maxTopicName), "choose a shorter topic.prefix"
+	}
+	if c.seen == nil {
+		c.seen = map[string]string{}
+	}
+	if other, taken := c.seen[topic]; taken {
+		return fmt.Sprintf("it would share topic %s with table %s", topic, other), "leave one of them out with table.exclude.list, or rename it"
+	}
+	c.seen[topic] = table
+	return "", ""
+}
