@@ -1,0 +1,91 @@
+package mysql
+
+import (
+	"context"
+
+	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
+)
+
+// rows writes the rows of one event.
+func (s *stream) rows(ctx context.Context, e *binlog.Event) error {
+	if !s.group.open {
+		return malformed("rows outside of a transaction")
+	}
+	ordinal := s.group.ordinal
+	defer func() { s.group.ordinal = ordinal + 1 }()
+	if s.group.skip || e.Rows.Table == nil {
+		return nil
+	}
+	r, err := s.relation(ctx, e.Rows.Table)
+	if r == nil || err != nil {
+		return err
+	}
+	if skip, err := s.undone(ctx, r); skip || err != nil {
+		return err
+	}
+	if s.skips(e.Rows.Op) {
+		return nil
+	}
+	s.group.touched[r] = ordinal
+	if !e.Inner {
+		s.Meta.Binlog.Pos = e.End - min(e.End, uint64(e.Header.Size))
+	}
+	s.Meta.Binlog.File = s.file
+	for row := 0; ; row++ {
+		more, err := e.Rows.Next(r.layout, r.before, r.after)
+		if err != nil || !more {
+			return err
+		}
+		if err := s.Prepare(ctx, &r.Table); err != nil {
+			return err
+		}
+		s.Meta.Binlog.Row = row
+		if err := s.row(r, e.Rows.Op); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *stream) skips(op event.Op) bool {
+	switch op {
+	case event.OpCreate:
+		return s.config.SkipCreate
+	case event.OpUpdate:
+		return s.config.SkipUpdate
+	case event.OpDelete:
+		return s.config.SkipDelete
+	}
+	return false
+}
+
+// row writes one row. Columns that the source did not send stay absent (M13), but for those that the image before has: they did not
+// change.
+func (s *stream) row(r *relation, op event.Op) error {
+	s.Next(&r.Table)
+	switch op {
+	case event.OpCreate:
+		return s.Change(&r.Table, op, nil, r.after, r.after, r.absentColumns())
+	case event.OpDelete:
+		return s.Change(&r.Table, op, r.before, nil, r.before, nil)
+	}
+	whole := true
+	for i := range r.before {
+		whole = whole && r.before[i].State != event.Absent
+	}
+	connectors.Fill(r.after, r.before)
+	if r.KeyChanged(r.before, r.after) {
+		return s.Rekey(&r.Table, r.before, r.after, r.absentColumns(), func() { s.Next(&r.Table) })
+	}
+	before := r.before
+	if !whole {
+		before = nil // some columns are not the row as it was
+	}
+	return s.Change(&r.Table, event.OpUpdate, before, r.after, r.after, r.absentColumns())
+}
+
+func (r *relation) absentColumns() []uint16 {
+	r.absent = connectors.AbsentColumns(r.absent[:0], r.after)
+	return r.absent
+}

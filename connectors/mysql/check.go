@@ -1,0 +1,286 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rowtrail/rowtrail/connectors"
+)
+
+const (
+	minMySQL   = 80000
+	minMariaDB = 100600
+	// shortRetention: below it, a night's outage of the connector is a gap.
+	shortRetention = 24 * 3600
+)
+
+// inspection is what the source says before anything is created.
+type inspection struct {
+	server  *server
+	status  binlogStatus
+	noState error // why status may not be read
+	replica bool
+	mayDump bool
+	tables  []*table
+	denied  []*table // that may not be read
+	rds     *string  // RDS' binlog retention hours, "" if not set; nil: this is not RDS
+}
+
+func (c *Config) inspect(ctx context.Context, s *session) (*inspection, error) {
+	in := &inspection{}
+	var err error
+	if in.server, err = s.server(ctx); err != nil {
+		return nil, err
+	}
+	if in.status, err = s.binlogStatus(ctx); denied(err) {
+		in.noState = err
+	} else if err != nil {
+		return nil, err
+	}
+	if in.replica, err = s.isReplica(ctx); err != nil && !denied(err) {
+		return nil, err
+	}
+	if in.mayDump, err = mayDump(ctx, s); err != nil {
+		return nil, err
+	}
+	if in.tables, err = c.catalog(ctx, s, "", ""); err != nil {
+		return nil, err
+	}
+	for _, t := range in.tables {
+		if err := s.execute(ctx, "SELECT 1 FROM "+t.quoted()+" LIMIT 0"); denied(err) {
+			in.denied = append(in.denied, t)
+		} else if err != nil && code(err) != erNoSuchTable {
+			return nil, fmt.Errorf("read table %s: %w", t, err)
+		}
+	}
+	if strings.Contains(in.server.variables["basedir"], "rdsdb") {
+		list, err := s.query(ctx, "SELECT value FROM mysql.rds_configuration WHERE name = 'binlog retention hours'")
+		if err == nil && len(list) > 0 {
+			hours := string(list[0][0])
+			in.rds = &hours
+		}
+	}
+	return in, nil
+}
+
+// mayDump looks for REPLICATION SLAVE among the user's privileges, those of active roles included.
+func mayDump(ctx context.Context, s *session) (bool, error) {
+	list, err := s.query(ctx, "SHOW GRANTS")
+	if err != nil {
+		return false, fmt.Errorf("read the user's privileges: %w", err)
+	}
+	for _, r := range list {
+		g := strings.ToUpper(string(r[0]))
+		privileges, on, found := strings.Cut(g, " ON ")
+		if !found || !strings.HasPrefix(on, "*.*") {
+			continue
+		}
+		for _, p := range strings.Split(strings.TrimPrefix(privileges, "GRANT "), ",") {
+			switch strings.TrimSpace(p) {
+			case "ALL PRIVILEGES", "REPLICATION SLAVE", "REPLICATION REPLICA":
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// Check connects and reports everything that stands in the way, with what mends it.
+func Check(ctx context.Context, c *Config) []connectors.Finding {
+	s, err := c.dial(ctx)
+	if err != nil {
+		return []connectors.Finding{connectors.FindingOf("connection", err)}
+	}
+	defer s.close()
+	in, err := c.inspect(ctx, s)
+	if err != nil {
+		return []connectors.Finding{connectors.FindingOf("connection", err)}
+	}
+	list := c.findings(in)
+	if r := (&run{Connector: &Connector{config: c}, server: in.server}); in.mayDump {
+		if err := r.free(ctx, s); err != nil {
+			list = append(list, connectors.FindingOf("database.server.id", err))
+		}
+	}
+	return list
+}
+
+type addFinding func(level, subject, remedy, format string, args ...any)
+
+// findings judges an inspection; it does no I/O.
+func (c *Config) findings(in *inspection) []connectors.Finding {
+	var list []connectors.Finding
+	add := func(level, subject, remedy, format string, args ...any) {
+		list = append(list, connectors.Finding{Level: level, Subject: subject, Problem: fmt.Sprintf(format, args...), Remedy: remedy})
+	}
+	const bad = connectors.LevelError
+	switch v := in.server; {
+	case v.mariaDB != c.MariaDB:
+		other := KindMySQL
+		if v.mariaDB {
+			other = KindMariaDB
+		}
+		add(bad, "server", "type: "+other, "version %s is not %s", v.version, c.kind())
+		return list
+	case v.mariaDB && v.number < minMariaDB:
+		add(bad, "server", "upgrade the server", "MariaDB 10.6 or later is needed, this is %s", v.version)
+		return list
+	case !v.mariaDB && v.number < minMySQL:
+		add(bad, "server", "upgrade the server", "MySQL 8.0 or later is needed, this is %s", v.version)
+		return list
+	}
+	c.privilegeFindings(in, add)
+	c.binlogFindings(in, add)
+	c.gtidFindings(in, add)
+	c.retentionFindings(in, add)
+	c.tableFindings(in, add, func(topic string) { list[len(list)-1].Keyless = topic })
+	return list
+}
+
+func (c *Config) privilegeFindings(in *inspection, add addFinding) {
+	subject := "user " + c.user
+	if in.noState != nil {
+		add(connectors.LevelError, subject, c.grantSQL(c.clientPrivilege()), "it may not ask where the binlog ends: %v", in.noState)
+	}
+	if !in.mayDump {
+		add(connectors.LevelError, subject, c.grantSQL("REPLICATION SLAVE"), "it may not read the binlog")
+	}
+}
+
+// permanent sets a variable now and for the next start.
+func (v *server) permanent(name, value string) string {
+	if v.mariaDB {
+		return fmt.Sprintf("SET GLOBAL %s = %s (and %s = %s under [mysqld] in my.cnf)", name, value, name, strings.Trim(value, "'"))
+	}
+	return fmt.Sprintf("SET PERSIST %s = %s", name, value)
+}
+
+func (c *Config) binlogFindings(in *inspection, add addFinding) {
+	v := in.server
+	if !v.on("log_bin") {
+		add(connectors.LevelError, "log_bin", "log_bin = mysql-bin and server_id = 1 (or another number) under [mysqld] in my.cnf; then restart the server", "the server writes no binlog")
+		return
+	}
+	if f := v.variables["binlog_format"]; f != "" && !strings.EqualFold(f, "ROW") { // what to do with sessions that have another one is said when it happens
+		add(connectors.LevelError, "binlog_format", v.permanent("binlog_format", "'ROW'"), "binlog_format is %s: changes would be logged without their rows", f)
+	}
+	image := v.variables["binlog_row_image"]
+	if !strings.EqualFold(image, "FULL") {
+		add(connectors.LevelWarning, "binlog_row_image", v.permanent("binlog_row_image", "'FULL'"),
+			"binlog_row_image is %s: events lack the columns that it leaves out", image)
+	}
+	if m := v.variables["binlog_row_metadata"]; !strings.EqualFold(m, "FULL") {
+		add(connectors.LevelWarning, "binlog_row_metadata", v.permanent("binlog_row_metadata", "'FULL'"),
+			"binlog_row_metadata is %s: the binlog does not name columns, and a table that was altered since cannot be captured", m)
+	}
+	if o := v.variables["binlog_row_value_options"]; o != "" && !strings.EqualFold(image, "FULL") {
+		add(connectors.LevelWarning, "binlog_row_value_options", v.permanent("binlog_row_value_options", "''"),
+			"binlog_row_value_options is %s and binlog_row_image is %s: events lack JSON columns that were changed in part", o, image)
+	}
+	if c.Query {
+		name := "binlog_rows_query_log_events"
+		if v.mariaDB {
+			name = "binlog_annotate_row_events"
+		}
+		if !v.on(name) {
+			add(connectors.LevelWarning, name, v.permanent(name, "ON"), "include.query is set, and the server does not log statements beside rows")
+		}
+	}
+	for _, db := range strings.Split(in.status.ignore, ",") {
+		if db = strings.TrimSpace(db); db != "" && slices.ContainsFunc(in.tables, func(t *table) bool { return t.schema == db }) {
+			add(connectors.LevelError, "binlog_ignore_db", "remove binlog_ignore_db = "+db+" from my.cnf and restart the server", "changes in database %s are not logged", db)
+		}
+	}
+	if in.status.do != "" {
+		logged := strings.Split(in.status.do, ",")
+		seen := map[string]bool{}
+		for _, t := range in.tables {
+			if !slices.Contains(logged, t.schema) && !seen[t.schema] {
+				seen[t.schema] = true
+				add(connectors.LevelError, "binlog_do_db", "add binlog_do_db = "+t.schema+" to my.cnf, or remove all, and restart the server", "changes in database %s are not logged", t.schema)
+			}
+		}
+	}
+}
+
+func (c *Config) gtidFindings(in *inspection, add addFinding) {
+	v := in.server
+	switch {
+	case v.mariaDB && !v.on("gtid_strict_mode"):
+		add(connectors.LevelWarning, "gtid_strict_mode", v.permanent("gtid_strict_mode", "ON"), "it is off: after a failover, numbers of a domain can fall, and a position can no longer tell what is before it")
+	case !v.mariaDB && !v.gtids():
+		add(connectors.LevelWarning, "gtid_mode",
+			"SET PERSIST enforce_gtid_consistency = ON; SET PERSIST gtid_mode = OFF_PERMISSIVE; SET PERSIST gtid_mode = ON_PERMISSIVE; SET PERSIST gtid_mode = ON",
+			"gtid_mode is %s: the connector cannot follow to another server after a failover", v.variables["gtid_mode"])
+	}
+	updates := v.on("log_replica_updates") || v.on("log_slave_updates")
+	if in.replica && !updates { // M26
+		name := "log_replica_updates"
+		if v.mariaDB {
+			name = "log_slave_updates"
+		}
+		add(connectors.LevelError, name, name+" = ON under [mysqld] in my.cnf; then restart the server", "the server is a replica, and what it applies is not in its own binlog")
+	}
+	if v.serverID() == 0 {
+		add(connectors.LevelError, "server_id", v.permanent("server_id", "1"), "server_id is 0: the server takes no readers")
+	}
+}
+
+func (c *Config) retentionFindings(in *inspection, add addFinding) {
+	v := in.server
+	if in.rds != nil {
+		if hours, err := strconv.Atoi(*in.rds); err != nil || hours*3600 < shortRetention {
+			add(connectors.LevelError, "binlog retention hours", "CALL mysql.rds_set_configuration('binlog retention hours', 72)", "RDS removes the binlog as soon as it can")
+		}
+		return
+	}
+	seconds, err := strconv.ParseFloat(v.variables["binlog_expire_logs_seconds"], 64)
+	if err != nil || v.variables["binlog_expire_logs_auto_purge"] == "OFF" {
+		return
+	}
+	if seconds > 0 && seconds < shortRetention {
+		add(connectors.LevelWarning, "binlog_expire_logs_seconds", v.permanent("binlog_expire_logs_seconds", "604800"),
+			"binlogs are removed after %.0f s: a connector that is stopped for longer has a gap", seconds)
+	}
+}
+
+func (c *Config) tableFindings(in *inspection, add addFinding, keyless func(topic string)) {
+	if len(in.tables) == 0 {
+		add(connectors.LevelError, "tables", "correct table.include.list, database.include.list or their exclude lists; or "+c.grantSQL("SELECT"),
+			"no table is captured, or user %s may see none of them", c.user)
+		return
+	}
+	for _, t := range in.denied {
+		add(connectors.LevelError, "table "+t.String(), "GRANT SELECT ON "+t.quoted()+" TO "+c.account(), "user %s may not read it", c.user)
+	}
+	var topics connectors.TopicChecker
+	for _, t := range in.tables {
+		subject, topic := "table "+t.String(), c.TopicOf(t.schema, t.name)
+		columns, err := c.columnsOf(t)
+		if err != nil {
+			add(connectors.LevelError, subject, "leave the column out with column.exclude.list", "%v", err)
+			continue
+		}
+		described, err := c.NewTable(0, t.schema, t.name, columns)
+		if err != nil {
+			f := connectors.FindingOf(subject, err)
+			add(connectors.LevelError, subject, f.Remedy, "%s", f.Problem)
+			continue
+		}
+		if len(described.Keys) == 0 {
+			add(connectors.LevelWarning, subject, "ALTER TABLE "+t.quoted()+" ADD PRIMARY KEY (...), or name columns in message.key.columns",
+				"it has no primary key: its events have no key, so there is no current state per row")
+			keyless(topic)
+		}
+		if lossy := described.Schema.Lossy(); len(lossy) > 0 {
+			add(connectors.LevelWarning, subject, "time.precision.mode: adaptive_time_microseconds; zero.date.handling.mode: string",
+				"events keep less than there is of columns %s", strings.Join(lossy, ", "))
+		}
+		if problem, remedy := topics.Add(topic, t.String()); problem != "" {
+			add(connectors.LevelError, subject, remedy, "%s", problem)
+		}
+	}
+}

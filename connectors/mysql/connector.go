@@ -1,0 +1,319 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
+)
+
+const queryTimeout = 30 * time.Second
+
+// Connector captures one server.
+type Connector struct {
+	config  *Config
+	deps    connectors.Deps
+	log     *slog.Logger
+	tracker *connectors.Tracker
+	undo    *undoError // what the last run found to be taken back
+
+	mu      sync.Mutex
+	current *run // for Status
+	base    connectors.Status
+}
+
+// New prepares a connector; it connects to nothing.
+func New(config *Config, deps connectors.Deps) (*Connector, error) {
+	if deps.Logger == nil {
+		return nil, errors.New("create connector: no logger")
+	}
+	c := *config
+	c.Event.Version = deps.Version
+	log := deps.Logger.With("connector", c.Name)
+	deps.Logger = log
+	if len(c.Ignored) > 0 {
+		log.Info("properties without effect", "properties", c.Ignored)
+	}
+	return &Connector{config: &c, deps: deps, log: log, tracker: connectors.NewTracker(c.Name, c.kind())}, nil
+}
+
+// Run captures until ctx ends; see connectors.Connector.
+func (c *Connector) Run(ctx context.Context) error {
+	return connectors.Supervise(ctx, c.log, c.tracker, func(ctx context.Context) error {
+		for {
+			err := c.once(ctx)
+			var undo *undoError
+			if !errors.As(err, &undo) || ctx.Err() != nil {
+				return err
+			}
+			if c.undo != nil && c.undo.group == undo.group && len(c.undo.undo) >= len(undo.undo) {
+				return fmt.Errorf("%w, and again", err)
+			}
+			c.log.Info("source transaction is read again", "reason", undo.Error())
+			c.undo = undo
+		}
+	})
+}
+
+// run is one attempt: from connecting to the first failure.
+type run struct {
+	*Connector
+	server   *server
+	replica  bool
+	writer   *connectors.Writer
+	resume   *resume
+	fresh    bool // there was no resume point
+	receiver *receiver
+	stream   *stream
+
+	side      *side
+	committed atomic.Pointer[connectors.Mark]
+	known     sync.Map // schemas written
+	behind    atomic.Int64
+
+	warnMu   sync.Mutex
+	warnings []string
+}
+
+func (c *Connector) once(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &run{Connector: c, side: &side{config: c.config}}
+	c.mu.Lock()
+	c.current = r
+	c.mu.Unlock()
+	defer c.retire(r)
+	defer r.side.close()
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	defer r.writer.Close()
+	writing := make(chan error, 1)
+	go func() {
+		writing <- r.writer.Run(ctx)
+		cancel()
+	}()
+	err = r.capture(ctx)
+	cancel()
+	// The writer's own error is the cause; the source only sees that it stopped.
+	if werr := <-writing; werr != nil && !errors.Is(werr, context.Canceled) {
+		return werr
+	}
+	return err
+}
+
+// prepare looks before it touches: nothing is fenced in the log until the source is fit.
+func (r *run) prepare(ctx context.Context) (err error) {
+	var in *inspection
+	if err := r.side.use(ctx, func(s *session) (err error) {
+		in, err = r.config.inspect(ctx, s)
+		return err
+	}); err != nil {
+		return err
+	}
+	r.server, r.replica = in.server, in.replica
+	findings := r.config.findings(in)
+	for _, f := range findings {
+		if f.Level == connectors.LevelWarning {
+			r.log.Warn("source", "subject", f.Subject, "problem", f.Problem, "remedy", f.Remedy)
+		}
+	}
+	if err := connectors.Refuse(findings); err != nil {
+		return err
+	}
+	writer, err := connectors.OpenWriter(ctx, r.deps, connectors.WriterOptions{
+		Name: r.config.Name, Prefix: r.config.Prefix, Topics: r.config.Topics, Compression: r.config.Compression,
+		AppendResume: r.appendResume, OnCommit: func(m connectors.Mark) { r.committed.Store(&m) },
+	})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.writer = writer
+	r.mu.Unlock()
+	defer func() {
+		if err != nil {
+			writer.Close()
+		}
+	}()
+	value, err := writer.Resume(ctx)
+	if err != nil {
+		return err
+	}
+	if value != nil {
+		if r.resume, err = r.config.readResume(value); err != nil {
+			return err
+		}
+		r.mu.Lock()
+		r.base.Position = r.resume.point.String()
+		r.mu.Unlock()
+	}
+	return r.ownTopics(ctx)
+}
+
+func (r *run) ownTopics(ctx context.Context) error {
+	kinds := map[string]connectors.TopicKind{
+		r.config.Prefix + ".transaction": connectors.TopicTransaction,
+		r.config.Prefix + ".schema":      connectors.TopicCompacted,
+	}
+	if r.config.HeartbeatInterval > 0 {
+		kinds[r.config.HeartbeatTopic] = connectors.TopicSingle
+	}
+	if r.config.SchemaChanges {
+		kinds[r.config.Prefix] = connectors.TopicSingle
+	}
+	for name, kind := range kinds {
+		if _, err := r.writer.EnsureTopic(ctx, name, kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// capture streams from the resume point. Without one it begins where the source is now, which the log has before anything else.
+func (r *run) capture(ctx context.Context) error {
+	s, err := r.config.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if r.resume == nil {
+		status, err := s.binlogStatus(ctx)
+		if err != nil {
+			return err
+		}
+		if r.server, err = s.server(ctx); err != nil { // what was executed, after the place
+			return err
+		}
+		p, err := r.server.begin(status.place)
+		if err != nil {
+			return err
+		}
+		r.resume, r.fresh = &resume{point: p}, true
+		r.resume.source, r.resume.uuid = r.config.kind(), r.server.variables["server_uuid"]
+		if err := r.markStart(ctx); err != nil {
+			return err
+		}
+	} else {
+		if err := r.verify(ctx, s); err != nil {
+			return err
+		}
+		r.resume.uuid = r.server.variables["server_uuid"]
+	}
+	conn, err := r.startDump(ctx, s)
+	if err != nil {
+		return err
+	}
+	r.tracker.SetState(connectors.StateStreaming, nil)
+	return r.streaming(ctx, conn)
+}
+
+// markStart makes the point where the connector begins its resume point.
+func (r *run) markStart(ctx context.Context) error {
+	b, err := r.writer.NewBatch(ctx)
+	if err != nil {
+		return err
+	}
+	p := r.resume.point
+	b.Mark(connectors.Mark{Order: p.commits, Confirm: p.commits, TimeUs: p.timeUs, Resume: p, Force: true})
+	if err := r.writer.Send(ctx, b); err != nil {
+		return err
+	}
+	return r.writer.Drain(ctx)
+}
+
+func (r *run) streaming(ctx context.Context, conn net.Conn) error {
+	p := r.resume.point
+	s := &stream{
+		Emitter: connectors.Emitter{Settings: &r.config.Settings, Writer: r.writer, Known: &r.known},
+		run:     r, config: r.config, decoder: binlog.NewDecoder(binlog.Options{}), relations: map[*binlog.Table]*relation{},
+		point: p, mark: p, markedAt: time.Now(), file: p.at.file, end: p.at.pos,
+	}
+	s.Where = func() string {
+		return fmt.Sprintf("%s:%d, row %d, of transaction %s", s.file, s.Meta.Binlog.Pos, s.Meta.Binlog.Row+1, s.group.name)
+	}
+	if r.config.SchemaChanges {
+		var err error
+		if s.changes, err = event.NewSchemaChangeEncoder(r.config.Event); err != nil {
+			return err
+		}
+	}
+	s.Touch()
+	in := newReceiver(conn)
+	r.mu.Lock()
+	r.receiver, r.stream = in, s
+	r.mu.Unlock()
+	r.log.Info("streaming", "from", p.String())
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return in.run(ctx) })
+	g.Go(func() error { return connectors.Pump(ctx, &s.Emitter, in.chunks, s.handle, s.beat) })
+	g.Go(func() error { return r.watch(ctx) })
+	if r.config.HeartbeatQuery != "" {
+		g.Go(func() error { return r.heartbeatQuery(ctx) })
+	}
+	g.Go(func() error { // a blocked read ends with its connection
+		<-ctx.Done()
+		_ = conn.Close()
+		return ctx.Err()
+	})
+	return r.config.dumpError(g.Wait())
+}
+
+// appendResume is the resume point of a mark.
+func (r *run) appendResume(dst []byte, m connectors.Mark) []byte {
+	p, _ := m.Resume.(*point)
+	state := resume{point: p, uuid: r.resume.uuid, source: r.config.kind()}
+	b, err := state.append(dst)
+	if err != nil { // a set that can be kept can be written: finish has seen to that
+		r.log.Error("the resume point cannot be written", "error", err)
+	}
+	return b
+}
+
+// heartbeatQuery runs heartbeat.action.query on a connection of its own. A failure is logged: it is the user's statement.
+func (r *run) heartbeatQuery(ctx context.Context) error {
+	ticker := time.NewTicker(r.config.HeartbeatInterval)
+	defer ticker.Stop()
+	own := &side{config: r.config}
+	defer own.close()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+		timed, cancel := context.WithTimeout(ctx, queryTimeout)
+		err := own.use(timed, func(s *session) error { return s.execute(timed, r.config.HeartbeatQuery) })
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn("heartbeat.action.query failed", "error", err)
+		}
+	}
+}
+
+// warn adds a warning to the status.
+func (r *run) warn(text string) {
+	r.warnMu.Lock()
+	known := slices.Contains(r.warnings, text)
+	if !known {
+		r.warnings = append(r.warnings, text)
+	}
+	list := slices.Clone(r.warnings)
+	r.warnMu.Unlock()
+	if known {
+		return
+	}
+	r.log.Warn("source", "problem", text)
+	r.tracker.Update(func(s *connectors.Status) { s.Warnings = list })
+}
