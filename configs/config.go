@@ -153,10 +153,10 @@ type Logging struct {
 // Connector is one source.
 type Connector struct {
 	Name   string     `key:"name" required:"true" doc:"Unique name; it is part of the connector's transactional id and position, so renaming one starts it anew."`
-	Type   string     `key:"type" required:"true" enum:"postgres" doc:"Kind of source."`
+	Type   string     `key:"type" required:"true" enum:"postgres,mysql,mariadb" doc:"Kind of source."`
 	Config Properties `key:"config" doc:"The connector's properties by Debezium's names."`
 
-	// Parsed is what the type's package made of Config: a *postgres.Config of connectors/postgres.
+	// Parsed is what the type's package made of Config: a *Config of connectors/postgres or connectors/mysql.
 	Parsed any
 }
 

@@ -26,6 +26,7 @@ func Reference() string {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Key, f.accepts(), standard, f.Doc)
 	}
 	b.WriteString(propertyTable("Properties of a `postgres` connector", ConnectorProperties()))
+	b.WriteString(propertyTable("Properties of a `mysql` or `mariadb` connector", BinlogProperties()))
 	b.WriteString(propertyTable("Properties of a `postgres` sink", SinkProperties()))
 	return strings.TrimLeft(b.String(), "\n")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rowtrail/rowtrail/connectors"
+	connectormy "github.com/rowtrail/rowtrail/connectors/mysql"
 	connectorpg "github.com/rowtrail/rowtrail/connectors/postgres"
 	"github.com/rowtrail/rowtrail/sink"
 	sinkpg "github.com/rowtrail/rowtrail/sink/postgres"
@@ -14,22 +15,34 @@ import (
 // connectors checks each connector's properties as its package reads them, and that no two share what must be
 // theirs alone: a name (the transactional id), a topic prefix (the position topic) and a replication slot.
 func (v *validator) connectors() {
-	names, prefixes, slots := map[string]string{}, map[string]string{}, map[string]string{}
+	names, prefixes, slots, ids := map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}
 	for i := range v.cfg.Connectors {
 		c := &v.cfg.Connectors[i]
 		path := fmt.Sprintf("connectors[%d]", i)
 		v.name(path, c.Name, names)
-		if c.Type != "postgres" || v.brokenBelow(path+".config") {
+		if v.brokenBelow(path + ".config") {
 			continue // reported by the decoder
 		}
-		parsed, errs := connectorpg.ParseConfig(c.Name, c.Config.Values())
-		v.properties(path, c.Config, errs, ConnectorProperties())
-		if len(errs) > 0 {
-			continue
+		switch c.Type {
+		case "postgres":
+			parsed, errs := connectorpg.ParseConfig(c.Name, c.Config.Values())
+			v.properties(path, c.Config, errs, ConnectorProperties())
+			if len(errs) > 0 {
+				continue
+			}
+			c.Parsed = parsed
+			v.alone(path, c, "topic.prefix", parsed.Prefix, prefixes, "they would share topics and position")
+			v.alone(path, c, "slot.name", server(c.Config.values)+" "+parsed.Slot, slots, "a slot has one reader")
+		case connectormy.KindMySQL, connectormy.KindMariaDB:
+			parsed, errs := connectormy.ParseConfig(c.Name, c.Type, c.Config.Values())
+			v.properties(path, c.Config, errs, BinlogProperties())
+			if len(errs) > 0 {
+				continue
+			}
+			c.Parsed = parsed
+			v.alone(path, c, "topic.prefix", parsed.Prefix, prefixes, "they would share topics and position")
+			v.alone(path, c, "database.server.id", fmt.Sprintf("%s %d", server(c.Config.values), parsed.ServerID()), ids, "the source ends one of two readers with the same")
 		}
-		c.Parsed = parsed
-		v.alone(path, c, "topic.prefix", parsed.Prefix, prefixes, "they would share topics and position")
-		v.alone(path, c, "slot.name", server(c.Config.values)+" "+parsed.Slot, slots, "a slot has one reader")
 	}
 }
 

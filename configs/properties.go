@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,6 +57,43 @@ func ConnectorProperties() []Property {
 		{"topic.creation.default.partitions", "-1", "Partitions of a new data topic; -1: log.num.partitions. Other topic.creation.default.* are the topic's configuration."},
 		{"producer.override.compression.type", "zstd", "zstd, lz4, snappy or none."},
 	}
+}
+
+// BinlogProperties lists what a mysql or mariadb connector takes.
+func BinlogProperties() []Property {
+	own := []Property{
+		{"database.hostname", "", "Host of the source, or its socket's path."},
+		{"database.port", "3306", "Port of the source."},
+		{"database.user", "", "User to connect as; it needs REPLICATION SLAVE, REPLICATION CLIENT (MariaDB: BINLOG MONITOR), and SELECT on the captured tables."},
+		{"database.password", "", "Its password."},
+		{"database.server.id", "made of the connector's name", "The connector's number among the source's replicas: no other may have it."},
+		{"database.ssl.mode", "preferred", "disabled, preferred, required, verify_ca or verify_identity; with database.ssl.ca, database.ssl.cert and database.ssl.key, PEM files."},
+		{"connect.timeout.ms", "15000", "How long a connection may take."},
+		{"topic.prefix", "the connector's name", "Topics are <topic.prefix>.<database>.<table>; position, schema and transaction topics begin with it too."},
+		{"database.include.list", "", "Databases to capture: regular expressions, each matched as a whole; database.exclude.list for those not to."},
+		{"table.include.list", "", "Tables to capture: regular expressions for database.table, each matched as a whole."},
+		{"table.exclude.list", "", "Tables not to capture; instead of table.include.list."},
+		{"column.include.list", "", "Columns to capture, as database.table.column; column.exclude.list for those not to. Key columns always stay in the key."},
+		{"message.key.columns", "", "Keys other than the primary key: database.table:column,column;..."},
+		{"snapshot.mode", "no_data", "no_data: stream only, from where the source is at the first start."},
+		{"on.gap", "stop", "stop: what the source no longer has, and the log has not, stops the connector."},
+		{"include.schema.changes", "true", "Write statements that change captured tables to the topic named <topic.prefix>."},
+		{"include.query", "false", "Put the statement behind a change into its source block; the source must log it."},
+	}
+	shared := []string{
+		"heartbeat.interval.ms", "heartbeat.action.query", "topic.heartbeat.prefix", "tombstones.on.delete", "skipped.operations", "provide.transaction.metadata",
+		"decimal.handling.mode", "binary.handling.mode", "unavailable.value.placeholder", "key.converter.schemas.enable", "topic.creation.default.partitions",
+		"producer.override.compression.type",
+	}
+	for _, p := range ConnectorProperties() {
+		if slices.Contains(shared, p.Name) {
+			own = append(own, p)
+		}
+	}
+	return append(own,
+		Property{"time.precision.mode", "adaptive_time_microseconds", "adaptive_time_microseconds, adaptive, microseconds, isostring, or connect (milliseconds: loses digits)."},
+		Property{"bigint.unsigned.handling.mode", "precise", "precise loses nothing; long refuses what does not fit."},
+		Property{"zero.date.handling.mode", "string", "string: as the source has them; fail; or debezium: null or 1970, which loses them."})
 }
 
 // SinkProperties lists what a postgres sink takes.

@@ -8,17 +8,29 @@ import (
 
 	"github.com/rowtrail/rowtrail/configs"
 	"github.com/rowtrail/rowtrail/connectors"
+	connectormy "github.com/rowtrail/rowtrail/connectors/mysql"
 	connectorpg "github.com/rowtrail/rowtrail/connectors/postgres"
 	"github.com/rowtrail/rowtrail/sink"
 	sinkpg "github.com/rowtrail/rowtrail/sink/postgres"
 )
 
+// settingsOf are what connectors of all types have; nil of one that was not read.
+func settingsOf(c configs.Connector) *connectors.Settings {
+	switch parsed := c.Parsed.(type) {
+	case *connectorpg.Config:
+		return &parsed.Settings
+	case *connectormy.Config:
+		return &parsed.Settings
+	}
+	return nil
+}
+
 // truncateFindings warns where a target keeps rows that a TRUNCATE at its source removes.
 func truncateFindings(cfg *configs.Config) []finding {
 	var all []finding
 	for _, c := range cfg.Connectors {
-		parsed, ok := c.Parsed.(*connectorpg.Config)
-		if !ok || !parsed.SkipTruncate {
+		parsed := settingsOf(c)
+		if parsed == nil || !parsed.SkipTruncate {
 			continue
 		}
 		var fed []string
@@ -73,8 +85,11 @@ func connectFindings(ctx context.Context, cfg *configs.Config) []finding {
 	var wg sync.WaitGroup
 	for i, c := range cfg.Connectors {
 		wg.Go(func() {
-			if parsed, ok := c.Parsed.(*connectorpg.Config); ok {
+			switch parsed := c.Parsed.(type) {
+			case *connectorpg.Config:
 				sources[i] = connectorpg.Check(ctx, parsed)
+			case *connectormy.Config:
+				sources[i] = connectormy.Check(ctx, parsed)
 			}
 		})
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/tasks"
 	"github.com/rowtrail/rowtrail/configs"
 	"github.com/rowtrail/rowtrail/connectors"
-	connectorpg "github.com/rowtrail/rowtrail/connectors/postgres"
 	"github.com/rowtrail/rowtrail/sink"
 )
 
@@ -106,7 +105,7 @@ func (c *kafkaCheck) versions(ctx context.Context) error {
 func (c *kafkaCheck) topics(ctx context.Context) error {
 	own := []string{tasks.Topic}
 	for _, conn := range c.cfg.Connectors {
-		if parsed, ok := conn.Parsed.(*connectorpg.Config); ok {
+		if parsed := settingsOf(conn); parsed != nil {
 			own = append(own, parsed.Prefix+".position", parsed.Prefix+".transaction", parsed.Prefix+".schema")
 		}
 	}

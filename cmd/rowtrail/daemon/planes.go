@@ -13,6 +13,7 @@ import (
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/tasks"
 	"github.com/rowtrail/rowtrail/configs"
 	"github.com/rowtrail/rowtrail/connectors"
+	connectormy "github.com/rowtrail/rowtrail/connectors/mysql"
 	connectorpg "github.com/rowtrail/rowtrail/connectors/postgres"
 	"github.com/rowtrail/rowtrail/sink"
 	sinkpg "github.com/rowtrail/rowtrail/sink/postgres"
@@ -133,6 +134,13 @@ func (d *Daemon) newConnector(c *configs.Connector) *runner {
 	switch parsed := c.Parsed.(type) {
 	case *connectorpg.Config:
 		connector, err := connectorpg.New(parsed, deps)
+		if err != nil {
+			r.broken = err
+			return r
+		}
+		r.connector = connector
+	case *connectormy.Config:
+		connector, err := connectormy.New(parsed, deps)
 		if err != nil {
 			r.broken = err
 			return r
