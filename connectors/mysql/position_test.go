@@ -80,7 +80,7 @@ func TestResumePointsOfOthersAreRefused(t *testing.T) {
 	c := &Config{}
 	c.Prefix = "p"
 	for text, want := range map[string]string{
-		`{"version":2}`:                                   "another version of Rowtrail",
+		`{"version":2}`: "another version of Rowtrail",
 		`{"version":1,"source":"mariadb","gtid":"0-1-1"}`: "is of a mariadb connector",
 		`{"version":1,"source":"mysql","gtid":"0-1-1"}`:   "cannot be read",
 		`{`: "cannot be read",
