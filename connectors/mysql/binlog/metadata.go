@@ -166,9 +166,10 @@ func (c *WireColumn) isNumber() bool {
 	return false
 }
 
+// isString tells whether the column is counted among those that have a charset: a VECTOR of MySQL is, as a binary string.
 func (c *WireColumn) isString(mariaDB bool) bool {
 	switch c.Type {
-	case WireString, WireVarString, WireVarchar, WireBlob, WireVarcharCompressed, WireBlobCompressed:
+	case WireString, WireVarString, WireVarchar, WireBlob, WireVarcharCompressed, WireBlobCompressed, WireVector:
 		return true
 	case WireGeometry:
 		return mariaDB

@@ -356,6 +356,7 @@ func TestServers(t *testing.T) {
 		run("M10 dump by gtid", (*source).byGTID)
 		run("files", (*source).files)
 		run("metadata", (*source).metadata)
+		run("vectors", (*source).vectors)
 	})
 }
 

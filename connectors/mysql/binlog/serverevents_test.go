@@ -234,6 +234,38 @@ func (s *source) metadata() {
 	}
 }
 
+// vectors counts VECTOR columns where the server does, so that the charsets after one are those of their columns.
+func (s *source) vectors() {
+	if s.m.MariaDB() {
+		return // its vectors are VARBINARY
+	}
+	for _, t := range []string{"a VARCHAR(3) CHARACTER SET latin1, v VECTOR(2), b VARBINARY(3), c VARCHAR(3) CHARACTER SET latin1", "v VECTOR(2), a VARCHAR(3) CHARACTER SET latin1, b VARCHAR(3) CHARACTER SET gbk",
+		"b BLOB, v VECTOR(2), w VECTOR(2), a VARCHAR(3) CHARACTER SET latin1, e ENUM('x') CHARACTER SET gbk"} {
+		d := NewDecoder(Options{})
+		for _, p := range s.capture("DROP TABLE IF EXISTS vc", "CREATE TABLE vc ("+t+")", "INSERT INTO vc VALUES ()") {
+			e, err := d.Decode(p)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if e.Kind != KindTable {
+				continue
+			}
+			if e.Table.Err != nil {
+				s.t.Errorf("%s: %v", t, e.Table.Err)
+			}
+			for _, c := range e.Table.Columns {
+				want := map[string]string{"a": "latin1", "b": "binary", "c": "latin1", "e": "gbk", "v": "binary", "w": "binary"}[c.Name]
+				if c.Name == "b" && strings.Contains(t, "b VARCHAR") {
+					want = "gbk"
+				}
+				if s.cs[c.Collation] != want {
+					s.t.Errorf("%s: %s has %s", t, c.Name, s.cs[c.Collation])
+				}
+			}
+		}
+	}
+}
+
 // files reads on over the end of a file: positions begin anew, and table maps do not outlive it.
 func (s *source) files() {
 	packets := s.capture("DROP TABLE IF EXISTS fl", "CREATE TABLE fl (id INT)", "INSERT INTO fl VALUES (1)", "FLUSH BINARY LOGS", "INSERT INTO fl VALUES (2)")
