@@ -129,7 +129,7 @@ func Create(e Effect, db Database) (*Table, error) {
 func (t *Table) sortKeys() {
 	rank := func(k UniqueKey) int {
 		n := 0
-		if !k.Whole {
+		if !k.Whole || slices.ContainsFunc(k.Columns, func(name string) bool { i := t.find(name); return i >= 0 && long(t.Columns[i].Type) }) {
 			n = 1
 		}
 		if slices.ContainsFunc(k.Columns, func(name string) bool { i := t.find(name); return i >= 0 && t.Columns[i].Nullable }) {
@@ -138,6 +138,28 @@ func (t *Table) sortKeys() {
 		return n
 	}
 	slices.SortStableFunc(t.Unique, func(a, b UniqueKey) int { return rank(a) - rank(b) })
+}
+
+// long says whether a key can only have a part of a type's values; MariaDB makes a hash of them where it should have all.
+func long(typ string) bool {
+	return strings.HasSuffix(typ, "text") || strings.HasSuffix(typ, "blob")
+}
+
+// PrimaryKey is the key that the servers take as the primary one: where there is none, the first unique key of columns that cannot be
+// NULL and that it has in whole.
+func (t *Table) PrimaryKey() []string {
+	if len(t.Primary) > 0 {
+		return t.Primary
+	}
+	for _, k := range t.Unique {
+		if k.Whole && len(k.Columns) > 0 && !slices.ContainsFunc(k.Columns, func(name string) bool {
+			i := t.find(name)
+			return i < 0 || t.Columns[i].Nullable || long(t.Columns[i].Type)
+		}) {
+			return k.Columns
+		}
+	}
+	return nil
 }
 
 // implicitTimestamps gives the first timestamp column without either the current time, and the others zero.
@@ -399,6 +421,10 @@ func (t *Table) alterColumns(d *definition, o Options) error {
 		columns = slices.Insert(columns, at, t.finish(a.column, o))
 	}
 	t.Columns = columns
+	if i := t.generatedKey(); i > 0 && o.Flavour == MySQL {
+		c := t.Columns[i] // it stays the first, whatever is put before it
+		t.Columns = slices.Insert(slices.Delete(t.Columns, i, i+1), 0, c)
+	}
 	t.Primary = renameAll(t.Primary, renamed)
 	t.Unique, t.Index = renameKeys(t.Unique, renamed), renameKeys(t.Index, renamed)
 	return nil
@@ -410,6 +436,16 @@ func renameKeys(keys []UniqueKey, renamed map[string]string) []UniqueKey {
 		keys[i].Columns = renameAll(keys[i].Columns, renamed)
 	}
 	return slices.DeleteFunc(keys, func(k UniqueKey) bool { return k.Whole && len(k.Columns) == 0 })
+}
+
+// generatedKey is the column that MySQL makes for a table without a primary key, -1 if there is none.
+func (t *Table) generatedKey() int {
+	if len(t.Primary) != 1 || t.Primary[0] != "my_row_id" {
+		return -1
+	}
+	return slices.IndexFunc(t.Columns, func(c Column) bool {
+		return c.Name == "my_row_id" && c.Type == "bigint" && c.Unsigned && c.AutoIncrement && c.Invisible
+	})
 }
 
 func withoutColumn(d *definition, i int) *definition {

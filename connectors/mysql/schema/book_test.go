@@ -240,7 +240,7 @@ func TestMetadataNeverGuesses(t *testing.T) {
 		t.Error(got)
 	}
 	f.catalog(nil, []string{"CREATE TABLE t (a INT, b UUID)"})
-	f.want(m, "a int, b uuid")
+	f.want(m, "a int(11), b uuid")
 	_, bind, err := f.description(m).Bind(nil)
 	if err != nil || bind[1].Form != binlog.FormUUID {
 		t.Errorf("%v, %v", bind, err)

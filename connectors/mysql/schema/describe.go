@@ -165,29 +165,14 @@ func (b *Book) labels(w *binlog.WireColumn) ([]string, error) {
 	return labels, nil
 }
 
-// keyPlaces numbers the columns of the key: the primary one, or else the first unique one of whole columns that cannot be NULL, which
-// the servers take for it.
+// keyPlaces numbers the columns of the key.
 func keyPlaces(t *ddl.Table) []int {
 	places := make([]int, len(t.Columns))
-	number := func(names []string) bool {
-		for place, name := range names {
-			i := slices.IndexFunc(t.Columns, func(c ddl.Column) bool { return c.Name == name })
-			if i < 0 {
-				clear(places)
-				return false
+	for place, name := range t.PrimaryKey() {
+		for i := range t.Columns {
+			if t.Columns[i].Name == name {
+				places[i] = place + 1
 			}
-			places[i] = place + 1
-		}
-		return true
-	}
-	if len(t.Primary) > 0 {
-		number(t.Primary)
-		return places
-	}
-	for _, k := range t.Unique {
-		nullable := slices.ContainsFunc(t.Columns, func(c ddl.Column) bool { return c.Nullable && slices.Contains(k.Columns, c.Name) })
-		if k.Whole && !nullable && len(k.Columns) > 0 && number(k.Columns) {
-			break
 		}
 	}
 	return places
