@@ -169,6 +169,37 @@ func TestColumnsFollowTheSource(t *testing.T) {
 	}
 }
 
+// P6 and P19 together: what an update leaves unsent is found in the row's older version under the column's former name, and what
+// another column of that name held is not taken for it.
+func TestUnsentValueOfARenamedColumn(t *testing.T) {
+	s := start(t, "CREATE TABLE t (id int PRIMARY KEY, a text, n int)", "ALTER TABLE t ALTER a SET STORAGE EXTERNAL",
+		"INSERT INTO t VALUES (1, repeat('old', 3000), 0)")
+	s.equal("t")
+	state := func(want string) {
+		t.Helper()
+		s.eventually("state of the row", func() (bool, string) {
+			var body string
+			if err := s.node.JSON(s.ctx, "/v1/state/shop.public.t/1?text=true", &body); err != nil {
+				return false, err.Error()
+			}
+			var row struct {
+				Row    map[string]string
+				Absent []string
+			}
+			if err := json.Unmarshal([]byte(body), &row); err != nil {
+				return false, err.Error()
+			}
+			got := fmt.Sprint(row.Row["n"], " a ", len(row.Row["a"]), " b ", len(row.Row["b"]), " ", row.Absent)
+			return got == want, got
+		})
+	}
+	s.exec("ALTER TABLE t RENAME COLUMN a TO b", "UPDATE t SET n = 1")
+	state("1 a 0 b 9000 []")
+	s.exec("ALTER TABLE t ADD COLUMN a text", "ALTER TABLE t ALTER a SET STORAGE EXTERNAL", "UPDATE t SET a = repeat('new', 2000), n = 2", "UPDATE t SET n = 3")
+	state("3 a 6000 b 9000 []")
+	s.equal("t")
+}
+
 // The remedy for a lost slot, as the connector prints it, makes source, target and state equal again.
 func TestP15LostSlotLeavesNoGhost(t *testing.T) {
 	s := start(t, "CREATE TABLE t (id int PRIMARY KEY, a text)", "INSERT INTO t SELECT i, 'a' || i FROM generate_series(1, 100) i")
@@ -221,6 +252,19 @@ func TestP15LostSlotLeavesNoGhost(t *testing.T) {
 	}
 	if n != 91 {
 		t.Fatalf("state has %d rows, want 91", n)
+	}
+}
+
+// State has a table's columns as the source prints them, and finds keys by the source's text, also where no topic can have the table's name.
+func TestStateOfATableWithAnOddName(t *testing.T) {
+	s := start(t, `CREATE TABLE "a b""ü" (id numeric PRIMARY KEY, n numeric)`, `INSERT INTO "a b""ü" VALUES (1.50, 12.340)`)
+	s.equal(`"a b""ü"`)
+	for _, key := range []string{"", "/1.50"} {
+		s.eventually("state of the row", func() (bool, string) {
+			var body string
+			err := s.node.JSON(s.ctx, "/v1/state/shop.public.a_b__"+key+"?text=true", &body)
+			return err == nil && strings.Contains(body, `"row":{"id":"1.50","n":"12.340"}`), fmt.Sprint(body, err)
+		})
 	}
 }
 

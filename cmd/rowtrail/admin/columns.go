@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -138,13 +139,31 @@ func fill(row *columns, missing map[string]int, older columns, pos event.Positio
 	for _, i := range pos.Absent {
 		absent[int(i)] = true
 	}
-	for i, c := range older.schema.Columns {
-		at, wanted := missing[c.Name]
-		if wanted && !absent[i] && older.row[i].State != event.Absent && row.schema.Columns[at].Type == c.Type {
+	for name, at := range missing {
+		i := older.columnOf(row.schema, at)
+		if i >= 0 && !absent[i] && older.row[i].State != event.Absent && row.schema.Columns[at].Type == older.schema.Columns[i].Type {
 			row.row[at] = older.row[i]
-			delete(missing, c.Name)
+			delete(missing, name)
 		}
 	}
+}
+
+// columnOf finds a column of another version of the table; -1: there is none. Its number is kept over a rename (P19), and another
+// column may have its name; where a number is not known the name decides.
+func (c *columns) columnOf(other *event.Schema, at int) int {
+	want := &other.Columns[at]
+	numbered := c.schema.Identity == other.Identity && want.Number != 0
+	named := -1
+	for i := range c.schema.Columns {
+		have := &c.schema.Columns[i]
+		if numbered && have.Number == want.Number {
+			return i
+		}
+		if have.Name == want.Name && !(numbered && have.Number != 0) {
+			named = i
+		}
+	}
+	return named
 }
 
 // decode reads one version with the table version that its position header names.
@@ -178,11 +197,7 @@ func (r *columnReader) decoder(ctx context.Context, id uint64) (*event.Decoder, 
 	if d, known := r.decoders[id]; known {
 		return d, nil
 	}
-	key, err := json.Marshal(event.SchemaKey{Collection: r.collection, ID: fmt.Sprintf("%016x", id)})
-	if err != nil {
-		return nil, fmt.Errorf("write schema key: %w", err)
-	}
-	record, found, err := r.views.Latest(ctx, r.schemas, key, snapshot.At{Now: true})
+	record, found, err := r.version(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("look up table version: %w", err)
 	}
@@ -198,6 +213,38 @@ func (r *columnReader) decoder(ctx context.Context, id uint64) (*event.Decoder, 
 	}
 	r.decoders[id] = d
 	return d, nil
+}
+
+// version is the schema topic's record of a table version.
+func (r *columnReader) version(ctx context.Context, id uint64) (snapshot.Row, bool, error) {
+	now := snapshot.At{Now: true}
+	key, err := json.Marshal(event.SchemaKey{Collection: r.collection, ID: fmt.Sprintf("%016x", id)})
+	if err != nil {
+		return snapshot.Row{}, false, err
+	}
+	record, found, err := r.views.Latest(ctx, r.schemas, key, now)
+	if found || err != nil {
+		return record, found, err
+	}
+	err = r.views.Scan(ctx, r.schemas, now, func(row snapshot.Row) error { // a table whose name no topic can have
+		collection, other, err := event.ParseSchemaKey(row.Key)
+		if err == nil && other == id && r.holds(collection) {
+			record, found = snapshot.Row{Offset: row.Offset, Value: bytes.Clone(row.Value), Deleted: row.Deleted}, true
+		}
+		return nil //nolint:nilerr // another table's, or none of ours
+	})
+	return record, found, err
+}
+
+// holds tells whether the topic is a table's: what topics' names cannot have is _ in them.
+func (r *columnReader) holds(collection string) bool {
+	return r.collection == strings.Map(func(c rune) rune {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+			return c
+		}
+		return '_'
+	}, collection)
 }
 
 // json writes the columns in the table's order: text as the source prints it, NULL as null, absent ones not at all.

@@ -75,7 +75,7 @@ func (s *Server) versions(ctx context.Context, views Views, topic string) (list 
 	var found []place
 	err = views.Scan(ctx, r.schemas, snapshot.At{Now: true}, func(row snapshot.Row) error {
 		collection, _, err := event.ParseSchemaKey(row.Key)
-		if err != nil || collection != r.collection {
+		if err != nil || !r.holds(collection) {
 			return nil //nolint:nilerr // another table's, or none of ours
 		}
 		schema, err := event.ParseSchema(row.Value)
