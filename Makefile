@@ -5,7 +5,7 @@ GOLANGCI_VERSION := v2.15.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: build test unit itest race lint fuzz twin conformance bench demo soak checker simulation chaos failover scale clean
+.PHONY: build test unit itest race lint fuzz twin conformance bench demo soak checker simulation chaos fuzz-cdc failover scale clean
 
 build: ## bin/rowtrail
 	go build -ldflags '$(LDFLAGS)' -o bin/rowtrail ./cmd/rowtrail
@@ -58,6 +58,9 @@ checker: build ## the transaction checker: CHECKER=10m by default
 
 chaos: build ## a cluster whose machines and network fail all the time: CHAOS=10m by default, as root
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/chaos -for $(or $(CHAOS),10m) $(if $(SEED),-seed $(SEED))
+
+fuzz-cdc: build ## random schemas, workloads and faults against a source: FOR=2m by default, SEED=n repeats a run, SOURCE=postgres
+	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/fuzzcdc -source $(or $(SOURCE),postgres) -for $(or $(FOR),2m) $(if $(SEED),-seed $(SEED))
 
 failover: build ## how long a partition takes no writes when its leader dies, stops or hands over, as root
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/failover

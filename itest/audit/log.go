@@ -37,21 +37,35 @@ type Trail struct {
 
 // Log reads the connector's topics with read_committed from the start to their last stable offsets.
 func Log(ctx context.Context, client *kgo.Client, prefix string) (*Trail, error) {
+	trail := &Trail{Loaded: map[string]int{}}
+	loaded := map[string]map[int64]bool{}
+	return trail, Each(ctx, client, prefix, func(r *kgo.Record) error {
+		if r.Topic == TransactionTopic(prefix) {
+			return trail.end(r)
+		}
+		return trail.event(r, loaded)
+	})
+}
+
+// TransactionTopic holds the ENDs of a connector's transactions.
+func TransactionTopic(prefix string) string { return prefix + ".transaction" }
+
+// Each is given every record of the tables' topics and of the transaction topic, as Log reads them.
+func Each(ctx context.Context, client *kgo.Client, prefix string, each func(*kgo.Record) error) error {
 	adm := kadm.NewClient(client)
 	topics, err := adm.ListTopics(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list topics: %w", err)
+		return fmt.Errorf("list topics: %w", err)
 	}
 	var names []string
-	transactionTopic := prefix + ".transaction"
 	for _, name := range topics.Names() {
-		if name == transactionTopic || strings.HasPrefix(name, prefix+".") && strings.Count(name[len(prefix):], ".") == 2 {
+		if name == TransactionTopic(prefix) || strings.HasPrefix(name, prefix+".") && strings.Count(name[len(prefix):], ".") >= 2 {
 			names = append(names, name)
 		}
 	}
 	ends, err := adm.ListCommittedOffsets(ctx, names...)
 	if err != nil {
-		return nil, fmt.Errorf("list offsets: %w", err)
+		return fmt.Errorf("list offsets: %w", err)
 	}
 	starts := map[string]map[int32]kgo.Offset{}
 	remaining := map[string]map[int32]int64{} // next offset at which a partition is done
@@ -69,16 +83,9 @@ func Log(ctx context.Context, client *kgo.Client, prefix string) (*Trail, error)
 		remaining[o.Topic][o.Partition] = o.Offset
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	trail := &Trail{Loaded: map[string]int{}}
-	loaded := map[string]map[int64]bool{}
-	return trail, consume(ctx, client, starts, remaining, func(r *kgo.Record) error {
-		if r.Topic == transactionTopic {
-			return trail.end(r)
-		}
-		return trail.event(r, loaded)
-	})
+	return consume(ctx, client, starts, remaining, each)
 }
 
 // consume reads every partition to its end. The end of a log may be a transaction marker, which no reader is given:

@@ -39,23 +39,14 @@ func Watch(ctx context.Context, conn *pgx.Conn) error {
 // Source reads all transactions since Watch in commit order; empty ones, and tables not in want, are left out.
 // A key change is returned as delete of the old key and create of the new one.
 func Source(ctx context.Context, conn *pgx.Conn, want map[string]bool) ([]Transaction, error) {
-	rows, err := conn.Query(ctx, "SELECT data FROM pg_logical_slot_peek_changes($1, NULL, NULL)", slotName)
-	if err != nil {
-		return nil, fmt.Errorf("read the audit slot: %w", err)
-	}
-	defer rows.Close()
 	var transactions []Transaction
 	var open *Transaction
-	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
-			return nil, err
-		}
+	err := lines(ctx, conn, "pg_logical_slot_peek_changes", func(line string) error {
 		switch {
 		case strings.HasPrefix(line, "BEGIN "):
 			xid, err := strconv.ParseUint(line[len("BEGIN "):], 10, 32)
 			if err != nil {
-				return nil, fmt.Errorf("parse %q: %w", line, err)
+				return fmt.Errorf("parse %q: %w", line, err)
 			}
 			open = &Transaction{XID: uint32(xid)}
 		case strings.HasPrefix(line, "COMMIT "):
@@ -65,14 +56,38 @@ func Source(ctx context.Context, conn *pgx.Conn, want map[string]bool) ([]Transa
 		default:
 			changes, err := parseChange(line)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if len(changes) > 0 && want[changes[0].Table] {
 				open.Changes = append(open.Changes, changes...)
 			}
 		}
+		return nil
+	})
+	return transactions, err
+}
+
+// Take gives each the lines of test_decoding since Watch or the last Take.
+func Take(ctx context.Context, conn *pgx.Conn, each func(line string) error) error {
+	return lines(ctx, conn, "pg_logical_slot_get_changes", each)
+}
+
+func lines(ctx context.Context, conn *pgx.Conn, function string, each func(line string) error) error {
+	rows, err := conn.Query(ctx, "SELECT data FROM "+function+"($1, NULL, NULL)", slotName)
+	if err != nil {
+		return fmt.Errorf("read the audit slot: %w", err)
 	}
-	return transactions, rows.Err()
+	defer rows.Close()
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return err
+		}
+		if err := each(line); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // parseChange reads a line of test_decoding: `table public.t: UPDATE: old-key: id[bigint]:1 new-tuple: id[bigint]:2 rev[integer]:5 ...`.

@@ -31,8 +31,10 @@ const (
 type Options struct {
 	Binary     string
 	Size       shop.Size
-	Partitions int               // of the tables' topics; 0: the log's default
-	Target     map[string]string // settings of the target's server
+	Load       func(context.Context, *pgx.Conn) error // fills the source; nil: a shop of Size
+	Partitions int                                    // of the tables' topics; 0: the log's default
+	Source     map[string]string                      // settings of the source's server
+	Target     map[string]string                      // settings of the target's server
 	Logf       func(format string, args ...any)
 }
 
@@ -60,7 +62,7 @@ func (p *Pipeline) SetUp(ctx context.Context, o Options) error {
 // StartServers starts the servers and loads the shop. Close is called whatever it returns.
 func (p *Pipeline) StartServers(ctx context.Context, o Options) (err error) {
 	o.Logf("itest: bringing up two Postgres servers")
-	if p.Source, err = servers.StartPostgres(ctx, servers.Options{Logf: o.Logf}); err != nil {
+	if p.Source, err = servers.StartPostgres(ctx, servers.Options{Logf: o.Logf, Settings: o.Source}); err != nil {
 		return err
 	}
 	if p.Target, err = servers.StartPostgres(ctx, servers.Options{Logf: o.Logf, Settings: o.Target}); err != nil {
@@ -71,6 +73,9 @@ func (p *Pipeline) StartServers(ctx context.Context, o Options) (err error) {
 	}
 	if p.TargetDSN, err = p.Target.CreateDatabase(ctx, "warehouse"); err != nil {
 		return err
+	}
+	if o.Load != nil {
+		return WithConn(ctx, p.SourceDSN, func(c *pgx.Conn) error { return o.Load(ctx, c) })
 	}
 	o.Logf("itest: loading a shop of %d rows into the source", o.Size.Rows())
 	return WithConn(ctx, p.SourceDSN, func(c *pgx.Conn) error { return shop.Load(ctx, c, o.Size) })
