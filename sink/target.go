@@ -89,6 +89,11 @@ func (e *recordError) Error() string {
 
 func (e *recordError) Unwrap() error { return e.err }
 
+// AtRecord marks err as one that trying again does not mend, of a record that is not the one at hand.
+func AtRecord(topic string, partition int32, offset int64, err error) error {
+	return recordErr(topic, partition, offset, err)
+}
+
 func recordErr(topic string, partition int32, offset int64, err error) error {
 	return &recordError{Poison{topic, partition, offset, err.Error()}, Permanent(err)}
 }

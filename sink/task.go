@@ -291,7 +291,7 @@ func (t *task) commit(ctx context.Context) error {
 		t.offsets = append(t.offsets, leftOut(t.plan, t.inbox.starts)...)
 	}
 	if err := t.session.Commit(ctx, t.offsets); err != nil {
-		if t.careful && IsPermanent(err) && t.rows > 0 {
+		if t.careful && IsPermanent(err) && t.rows > 0 && !errors.As(err, new(*recordError)) {
 			return recordErr(t.ev.Topic, t.ev.Partition, t.ev.Offset, err)
 		}
 		return err

@@ -38,7 +38,7 @@ type column struct {
 func (s *session) lookup(ctx context.Context, name tableName) (*table, error) {
 	rows, err := query(ctx, s.conn, `SELECT a.attname, format_type(a.atttypid, -1), format_type(a.atttypid, a.atttypmod), a.attgenerated <> ''
 		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped`, name.schema, name.table)
+		WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped`, name.Schema, name.Table)
 	if err != nil {
 		return nil, fmt.Errorf("read columns of %s: %w", name, err)
 	}

@@ -154,8 +154,8 @@ func (c *checker) rights(ctx context.Context, table string, rights ...string) er
 
 // schemas checks where tables will be created, as far as the configuration tells.
 func (c *checker) schemas(ctx context.Context) error {
-	if c.config.TargetSchema != "" {
-		_, err := c.schema(ctx, c.config.TargetSchema, c.config.Evolve)
+	if c.config.Naming.Schema != "" {
+		_, err := c.schema(ctx, c.config.Naming.Schema, c.config.Evolve)
 		return err
 	}
 	if !c.config.Evolve {
@@ -174,8 +174,9 @@ func (c *checker) schemas(ctx context.Context) error {
 
 // tables checks the tables that the configuration names and that exist already.
 func (c *checker) tables(ctx context.Context) error {
-	for _, name := range sortedTargets(c.config.TableMap) {
-		usable, err := c.schema(ctx, name.schema, false)
+	for _, mapped := range c.config.Naming.Mapped() {
+		name := tableName(mapped)
+		usable, err := c.schema(ctx, name.Schema, false)
 		if err != nil {
 			return err
 		}

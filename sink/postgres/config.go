@@ -3,8 +3,6 @@ package postgres
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,16 +24,15 @@ type Config struct {
 	sink.Settings
 	Connect       *pgconn.Config
 	OffsetsSchema string
-	TargetSchema  string               // "": the source's
-	TableMap      map[string]tableName // by source schema.table
+	Naming        sink.Naming
 	Evolve        bool
 	Truncate      bool
 }
 
 // tableName is a table of the target.
-type tableName struct{ schema, table string }
+type tableName sink.TableName
 
-func (n tableName) String() string { return quote(n.schema) + "." + quote(n.table) }
+func (n tableName) String() string { return quote(n.Schema) + "." + quote(n.Table) }
 
 // ParseConfig reads the properties; it reports everything that is wrong at once.
 //
@@ -52,14 +49,13 @@ func ParseConfig(name string, topics []string, props map[string]string) (*Config
 	c := &Config{
 		Settings:      p.Settings(name, Type, topics),
 		OffsetsSchema: p.String("offsets.schema", defaultOffsetsSchema),
-		TargetSchema:  p.String("target.schema", ""),
+		Naming:        p.Naming("target.schema"),
 		Evolve:        p.Enum("schema.evolution", evolutionBasic, evolutionNone) == evolutionBasic,
 		Truncate:      p.Enum("truncate.enabled", "true", "false") == "true",
 	}
 	if c.OffsetsSchema == "" {
 		p.Fail("offsets.schema", errors.New("name a schema"))
 	}
-	c.TableMap = parseTableMap(p, p.String("table.map", ""))
 	if dsn := p.String("dsn", ""); dsn == "" {
 		p.Fail("dsn", errors.New("give the target's connection string, such as postgres://user@host:5432/database"))
 	} else if conn, err := pgconn.ParseConfig(dsn); err != nil {
@@ -73,42 +69,9 @@ func ParseConfig(name string, topics []string, props map[string]string) (*Config
 	return c, nil
 }
 
-func parseTableMap(p *sink.Properties, text string) map[string]tableName {
-	m := make(map[string]tableName)
-	for item := range strings.SplitSeq(text, ",") {
-		item = strings.TrimSpace(item)
-		if item == "" {
-			continue
-		}
-		from, to, ok := strings.Cut(item, ":")
-		schema, table, ok2 := strings.Cut(to, ".")
-		if !ok || !ok2 || from == "" || schema == "" || table == "" {
-			p.Fail("table.map", fmt.Errorf("%q is not of the form schema.table:schema.table", item))
-			continue
-		}
-		m[from] = tableName{schema, table}
-	}
-	return m
-}
-
 // tableFor maps a source table to the target's.
 func (c *Config) tableFor(schema, table string) tableName {
-	if n, ok := c.TableMap[schema+"."+table]; ok {
-		return n
-	}
-	if c.TargetSchema != "" {
-		schema = c.TargetSchema
-	}
-	return tableName{schema, table}
+	return tableName(c.Naming.For(schema, table))
 }
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
-
-// sortedTargets lists the tables that are mapped to, in a fixed order.
-func sortedTargets(m map[string]tableName) []tableName {
-	names := make([]tableName, 0, len(m))
-	for _, from := range slices.Sorted(maps.Keys(m)) {
-		names = append(names, m[from])
-	}
-	return names
-}

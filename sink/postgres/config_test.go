@@ -17,7 +17,7 @@ func TestParseConfig(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	if c.Connect.Port != 5433 || c.TargetSchema != "dw" || c.OffsetsSchema != "rt" || c.Evolve || c.Truncate || c.MaxRows != 7 || c.MaxBytes != 8 ||
+	if c.Connect.Port != 5433 || c.Naming.Schema != "dw" || c.OffsetsSchema != "rt" || c.Evolve || c.Truncate || c.MaxRows != 7 || c.MaxBytes != 8 ||
 		c.tableFor("public", "a").String() != `"x"."y"` || c.tableFor("public", "c").String() != `"dw"."c"` {
 		t.Fatalf("%+v", c)
 	}

@@ -56,7 +56,7 @@ func (s *session) enumColumns(ctx context.Context, b *binding, allow bool) error
 	b.evolve = allow
 	for _, c := range b.columns {
 		source, target := &b.schema.Columns[c.source], b.table.columns[c.name]
-		if target.enum == nil || len(source.Enum) == 0 {
+		if target.enum == nil || len(source.Enum) == 0 || source.Kind == event.KindSet {
 			continue
 		}
 		b.enums = append(b.enums, enumColumn{target.enum, source, c.source, target.enumArray})

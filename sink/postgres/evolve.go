@@ -12,11 +12,13 @@ import (
 
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/sink"
+	"github.com/rowtrail/rowtrail/sink/window"
 )
 
 // binding ties one version of a source table to a target table.
 type binding struct {
 	table   *table
+	shape   window.Shape
 	schema  *event.Schema
 	columns []boundColumn // written columns, key columns first in key order
 	keys    int
@@ -25,6 +27,9 @@ type binding struct {
 	simple  bool // equal keys have equal text
 	sql     map[string]prepared
 }
+
+// Shape tells the window what it gathers.
+func (b *binding) Shape() *window.Shape { return &b.shape }
 
 // boundColumn is one column that is written.
 type boundColumn struct {
@@ -114,6 +119,10 @@ func newBinding(t *table, schema *event.Schema, key []int) (*binding, error) {
 			add(i)
 		}
 	}
+	b.shape = window.Shape{Table: t, Keys: b.keys}
+	for _, c := range b.columns {
+		b.shape.Names, b.shape.Sources = append(b.shape.Names, c.name), append(b.shape.Sources, c.source)
+	}
 	return b, nil
 }
 
@@ -160,7 +169,7 @@ func (e *evolver) bring(ctx context.Context, t *table, key []int, topic string, 
 	if foreign {
 		return e.evolve(ctx, t, key)
 	}
-	tr, err := e.s.readTrace(ctx, topic)
+	tr, err := e.s.readTrace(ctx, topic, e.schema)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +188,7 @@ func (e *evolver) bring(ctx context.Context, t *table, key []int, topic string, 
 	if t, err = e.evolve(ctx, t, key); err != nil {
 		return nil, err
 	}
-	return t, tr.save(ctx, e.s, e.schema, gone)
+	return t, e.s.saveTrace(ctx, tr, e.schema, gone)
 }
 
 // evolve creates what is missing.
@@ -192,7 +201,7 @@ func (e *evolver) evolve(ctx context.Context, t *table, key []int) (*table, erro
 				continue
 			}
 		}
-		kind := c.Type
+		kind := sourceType(e.schema, c)
 		if e.allow {
 			var err error
 			if kind, err = e.typeOf(ctx, c); err != nil {
@@ -252,12 +261,16 @@ func (e *evolver) statement(t *table, add []string, key []int) string {
 
 // typeOf is the target's type for a new column: the source's, as the target prints it.
 func (e *evolver) typeOf(ctx context.Context, c *event.Column) (string, error) {
-	if err := e.schemaExists(ctx, e.name.schema); err != nil {
+	if err := e.schemaExists(ctx, e.name.Schema); err != nil {
 		return "", err
 	}
 	kind, ok, err := e.resolve(ctx, c)
 	if err != nil || ok {
 		return kind, err
+	}
+	if fromMySQL(e.schema) {
+		return "", sink.Permanent(fmt.Errorf("column %s has the type %s of MySQL or MariaDB, for which no type of Postgres is known: create the column by hand, or leave it out "+
+			"at the source with column.exclude.list", c.Name, c.Type))
 	}
 	if len(c.Enum) > 0 {
 		if err := e.createEnum(ctx, c); err != nil {
@@ -274,6 +287,10 @@ func (e *evolver) typeOf(ctx context.Context, c *event.Column) (string, error) {
 
 // resolve asks the target for a type by name. The server prints it, so nothing of the record reaches the SQL unchecked.
 func (e *evolver) resolve(ctx context.Context, c *event.Column) (string, bool, error) {
+	if fromMySQL(e.schema) {
+		kind := mysqlType(c)
+		return kind, kind != "", nil
+	}
 	modifier := int32(-1)
 	if strings.Contains(c.Type, "(") { // else a modifier is how values are written, not a limit of the column
 		modifier = c.Modifier

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/rowtrail/rowtrail/sink/window"
 )
 
 // maxPrepared bounds the prepared statements of a session: sparse updates can make many.
@@ -17,16 +19,16 @@ func (s *session) flush(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.window.empty() {
+	if s.window.Empty() {
 		return nil
 	}
-	defer s.window.reset()
+	defer s.window.Reset()
 	if s.prepared > maxPrepared {
 		return errors.New("write rows: too many prepared statements, starting a fresh session")
 	}
-	ordered, exact := s.window.rules()
+	ordered, exact := rules(&s.window)
 	switch {
-	case exact, len(s.window.ops) == 1:
+	case exact, len(s.window.Ops) == 1:
 		return s.write(ctx, s.planOrdered, "", "")
 	case !ordered:
 		return s.write(ctx, s.planFolded, "", "")
@@ -102,12 +104,21 @@ type call struct {
 	patch       bool  // every row must be there
 }
 
+// rules tell that folding may be refused, and that it must not be done.
+func rules(w *window.Window[*binding]) (ordered, exact bool) {
+	for _, f := range w.Tables {
+		ordered = ordered || f.B.table.ordered || !f.B.simple
+		exact = exact || f.B.table.exact
+	}
+	return ordered, exact
+}
+
 // planOrdered makes one statement per operation, in source order.
 func (s *session) planOrdered(ctx context.Context) error {
 	w := &s.window
-	for _, o := range w.ops {
-		s.rows = append(s.rows, o.cells)
-		if err := s.call(ctx, o.b, o.kind, o.cells, len(s.rows)-1); err != nil {
+	for _, o := range w.Ops {
+		s.rows = append(s.rows, o.Cells)
+		if err := s.call(ctx, o.B, o.Kind, o.Cells, len(s.rows)-1); err != nil {
 			return err
 		}
 	}
@@ -117,55 +128,40 @@ func (s *session) planOrdered(ctx context.Context) error {
 // planFolded makes few statements per table, with one row per key.
 func (s *session) planFolded(ctx context.Context) error {
 	w := &s.window
-	for _, f := range w.tables {
-		if err := s.callEach(ctx, f, opDelete, func(sl *slot) bool { return sl.deleted }); err != nil {
+	for _, f := range w.Tables {
+		if err := s.callEach(ctx, f, window.Delete, func(sl *window.Slot) bool { return sl.Deleted }); err != nil {
 			return err
 		}
 		if err := s.callPatches(ctx, f); err != nil {
 			return err
 		}
-		if err := s.callEach(ctx, f, opUpsert, func(sl *slot) bool { return sl.present && sl.kind == opUpsert }); err != nil {
+		if err := s.callEach(ctx, f, window.Upsert, func(sl *window.Slot) bool { return sl.Present && sl.Kind == window.Upsert }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *session) callEach(ctx context.Context, f *folded, kind opKind, pick func(*slot) bool) error {
+func (s *session) callEach(ctx context.Context, f *window.Folded[*binding], kind window.Kind, pick func(*window.Slot) bool) error {
 	first := len(s.rows)
-	for i := range f.slots {
-		if pick(&f.slots[i]) {
-			s.rows = append(s.rows, f.slots[i].cells)
+	for i := range f.Slots {
+		if pick(&f.Slots[i]) {
+			s.rows = append(s.rows, f.Slots[i].Cells)
 		}
 	}
 	if len(s.rows) == first {
 		return nil
 	}
-	return s.call(ctx, f.b, kind, s.rows[first], first)
+	return s.call(ctx, f.B, kind, s.rows[first], first)
 }
 
-// callPatches groups rows with the same absent columns.
-func (s *session) callPatches(ctx context.Context, f *folded) error {
-	var groups map[string][]int32
-	var masks []string
-	for i := range f.slots {
-		sl := &f.slots[i]
-		if !sl.present || sl.kind != opPatch {
-			continue
-		}
-		if groups == nil {
-			groups = make(map[string][]int32)
-		}
-		s.mask = s.window.mask(s.mask, f.b, sl.cells)
-		if groups[string(s.mask)] == nil {
-			masks = append(masks, string(s.mask))
-		}
-		groups[string(s.mask)] = append(groups[string(s.mask)], sl.cells)
-	}
+// callPatches writes rows with the same absent columns together.
+func (s *session) callPatches(ctx context.Context, f *window.Folded[*binding]) error {
+	masks, rows := s.window.Patches(f)
 	for _, m := range masks {
 		first := len(s.rows)
-		s.rows = append(s.rows, groups[m]...)
-		if err := s.call(ctx, f.b, opPatch, groups[m][0], first); err != nil {
+		s.rows = append(s.rows, rows[m]...)
+		if err := s.call(ctx, f.B, window.Patch, rows[m][0], first); err != nil {
 			return err
 		}
 	}
@@ -173,17 +169,17 @@ func (s *session) callPatches(ctx context.Context, f *folded) error {
 }
 
 // call adds a statement for the rows from first on; all have the shape of the one at cells.
-func (s *session) call(ctx context.Context, b *binding, kind opKind, cells int32, first int) error {
-	c := call{b: b, first: first, last: len(s.rows), patch: kind == opPatch || kind == opMove}
+func (s *session) call(ctx context.Context, b *binding, kind window.Kind, cells int32, first int) error {
+	c := call{b: b, first: first, last: len(s.rows), patch: kind == window.Patch || kind == window.Move}
 	key := "u"
 	switch kind {
-	case opDelete:
+	case window.Delete:
 		key = "d"
-	case opPatch:
-		s.mask = s.window.mask(s.mask, b, cells)
+	case window.Patch:
+		s.mask = s.window.Mask(s.mask, &b.shape, cells)
 		key = "p" + string(s.mask)
-	case opMove:
-		s.mask = s.window.mask(s.mask, b, cells)
+	case window.Move:
+		s.mask = s.window.Mask(s.mask, &b.shape, cells)
 		key = "m" + string(s.mask)
 	}
 	st, err := s.statement(ctx, b, key)

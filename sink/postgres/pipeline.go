@@ -110,13 +110,13 @@ func (s *session) encode(c *call) [][]byte {
 		p = binary.BigEndian.AppendUint32(p, uint32(len(rows)))
 		p = binary.BigEndian.AppendUint32(p, 1) // lower bound
 		for _, first := range rows {
-			v := w.cells[int(first)+col]
-			if v.state != event.Text {
+			v := w.Cell(first, col)
+			if v.State != event.Text {
 				p = append(p, 0xff, 0xff, 0xff, 0xff)
 				continue
 			}
-			p = binary.BigEndian.AppendUint32(p, uint32(v.size))
-			p = append(p, w.text(v)...)
+			p = binary.BigEndian.AppendUint32(p, uint32(v.Size))
+			p = append(p, w.Text(v)...)
 		}
 		s.params[i] = p
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/sink"
+	"github.com/rowtrail/rowtrail/sink/window"
 )
 
 // session is a sink.Session: one connection, one target transaction at a time.
@@ -25,9 +26,9 @@ type session struct {
 	tables   map[tableName]*table // as the catalog has them
 	enums    map[string]*enumType // by oid
 	bindings map[*event.Schema]*binding
-	foreign  map[string]*event.Schema // of records without a table version, by their columns
-	traced   map[string]bool          // topics of which the trace was read
-	window   window
+	foreign  sink.Foreign    // of records without a table version
+	traced   map[string]bool // topics of which the trace was read
+	window   window.Window[*binding]
 	truncate []*table // consecutive truncates, waiting to be one statement
 	leaving  struct { // a delete that is half of a key change, waiting for the create
 		b   *binding
@@ -52,7 +53,7 @@ type session struct {
 func newSession(t *target, conn *pgconn.PgConn) *session {
 	return &session{
 		target: t, conn: conn, tables: make(map[tableName]*table), enums: make(map[string]*enumType),
-		bindings: make(map[*event.Schema]*binding), foreign: make(map[string]*event.Schema), traced: make(map[string]bool),
+		bindings: make(map[*event.Schema]*binding), traced: make(map[string]bool),
 	}
 }
 
@@ -65,7 +66,7 @@ func (s *session) Apply(ctx context.Context, ev *sink.Event) error {
 	if err := s.add(ctx, ev); err != nil {
 		return classify(err)
 	}
-	if s.careful || s.window.full() {
+	if s.careful || s.window.Full() {
 		return classify(s.flush(ctx))
 	}
 	return nil
@@ -76,7 +77,7 @@ func (s *session) add(ctx context.Context, ev *sink.Event) error {
 	if schema == nil {
 		var err error
 		var ch event.Change
-		if schema, ch, key, err = s.readForeign(ev); err != nil || schema == nil {
+		if schema, ch, key, err = s.foreign.Read(ev); err != nil || schema == nil {
 			return err
 		}
 		change = &ch
@@ -112,16 +113,16 @@ func (s *session) add(ctx context.Context, ev *sink.Event) error {
 				return err
 			}
 		}
-		if ev.OldKey != nil && change.After != nil && !whole(b, change.After) {
+		if ev.OldKey != nil && change.After != nil && !b.shape.Whole(change.After) {
 			return s.move(ctx, b, change.After, key, ev.OldKey)
 		}
-		return s.window.upsert(b, change.After, key)
+		return s.window.Upsert(b, change.After, key, change.Op != event.OpUpdate)
 	case event.OpDelete:
 		if ev.NewKey != nil {
 			s.leaving.b, s.leaving.key = b, key.Clone()
 			return nil
 		}
-		return s.window.delete(b, key)
+		return s.window.Delete(b, key)
 	}
 	return sink.Permanent(fmt.Errorf("operation %q is not one that a table can take", string(rune(change.Op))))
 }
@@ -134,10 +135,10 @@ func (s *session) settleLeaving(b *binding, change *event.Change, oldKey event.R
 		return nil
 	}
 	s.leaving.b, s.leaving.key = nil, nil
-	if l.b == b && change.Op == event.OpCreate && oldKey != nil && change.After != nil && !whole(b, change.After) {
+	if l.b == b && change.Op == event.OpCreate && oldKey != nil && change.After != nil && !b.shape.Whole(change.After) {
 		return nil
 	}
-	return s.window.delete(l.b, l.key)
+	return s.window.Delete(l.b, l.key)
 }
 
 // move changes a row's key and keeps the columns that the source did not send.
@@ -145,7 +146,7 @@ func (s *session) move(ctx context.Context, b *binding, row, key, oldKey event.R
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	if err := s.window.move(b, row, key, oldKey); err != nil {
+	if err := s.window.Move(b, row, key, oldKey); err != nil {
 		return err
 	}
 	return s.flush(ctx)
@@ -166,7 +167,7 @@ func (s *session) addTruncate(ctx context.Context, b *binding) error {
 		}
 		return sink.Permanent(fmt.Errorf("the source truncated the table, or it is loaded again, and truncate.enabled is false; empty %s by hand or enable it", b.table.name))
 	}
-	if !s.window.empty() {
+	if !s.window.Empty() {
 		if err := s.flush(ctx); err != nil {
 			return err
 		}

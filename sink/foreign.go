@@ -1,4 +1,4 @@
-package postgres
+package sink
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/rowtrail/rowtrail/connectors/event"
-	"github.com/rowtrail/rowtrail/sink"
 )
 
 // Records without a position header come from other producers. Their key is a JSON object whose members are the key columns;
@@ -17,13 +16,18 @@ import (
 // deletes. The table must exist and have the columns: JSON says nothing about types. Strings and numbers are cast to
 // the column's type; objects and arrays stay JSON.
 
+// Foreign makes changes of such records.
+type Foreign struct {
+	schemas map[string]*event.Schema // by their columns
+}
+
 // maxForeignShapes bounds the sets of columns that a session keeps (invariant 9).
 const maxForeignShapes = 1000
 
-// readForeign turns such a record into a change of a made-up table version. A nil schema means that there is nothing to do.
-func (s *session) readForeign(ev *sink.Event) (*event.Schema, event.Change, event.Row, error) {
+// Read turns such a record into a change of a made-up table version. A nil schema means that there is nothing to do.
+func (f *Foreign) Read(ev *Event) (*event.Schema, event.Change, event.Row, error) {
 	fail := func(err error) (*event.Schema, event.Change, event.Row, error) {
-		return nil, event.Change{}, nil, sink.Permanent(err)
+		return nil, event.Change{}, nil, Permanent(err)
 	}
 	if len(ev.RawKey) == 0 {
 		return fail(errors.New("the record has no key, so its row cannot be told apart in the target"))
@@ -48,7 +52,7 @@ func (s *session) readForeign(ev *sink.Event) (*event.Schema, event.Change, even
 	if op == event.OpDelete {
 		columns = key
 	}
-	schema := s.foreignSchema(ev.Topic, columns, key)
+	schema := f.schema(ev.Topic, columns, key)
 	if schema == nil {
 		return nil, event.Change{}, nil, errors.New("records come in too many shapes, starting a fresh session")
 	}
@@ -126,8 +130,8 @@ func datum(raw json.RawMessage) event.Datum {
 	return event.Datum{State: event.Text, Text: raw}
 }
 
-// foreignSchema is the made-up table version of a set of columns; nil when there are too many sets.
-func (s *session) foreignSchema(topic string, columns, key map[string]json.RawMessage) *event.Schema {
+// schema is the made-up table version of a set of columns; nil when there are too many sets.
+func (f *Foreign) schema(topic string, columns, key map[string]json.RawMessage) *event.Schema {
 	names := make([]string, 0, len(columns))
 	for name := range columns {
 		names = append(names, name)
@@ -139,11 +143,14 @@ func (s *session) foreignSchema(topic string, columns, key map[string]json.RawMe
 		_, isKey := key[name]
 		fmt.Fprintf(&sig, "\x00%t%s", isKey, name)
 	}
-	if have := s.foreign[sig.String()]; have != nil {
+	if have := f.schemas[sig.String()]; have != nil {
 		return have
 	}
-	if len(s.foreign) >= maxForeignShapes {
+	if len(f.schemas) >= maxForeignShapes {
 		return nil
+	}
+	if f.schemas == nil {
+		f.schemas = make(map[string]*event.Schema)
 	}
 	schema := new(event.Schema)
 	schema.Schema, schema.Table = foreignTable(topic)
@@ -156,7 +163,7 @@ func (s *session) foreignSchema(topic string, columns, key map[string]json.RawMe
 		}
 		schema.Columns = append(schema.Columns, c)
 	}
-	s.foreign[sig.String()] = schema
+	f.schemas[sig.String()] = schema
 	return schema
 }
 
