@@ -129,7 +129,7 @@ func Create(e Effect, db Database) (*Table, error) {
 func (t *Table) sortKeys() {
 	rank := func(k UniqueKey) int {
 		n := 0
-		if !k.Whole || slices.ContainsFunc(k.Columns, func(name string) bool { i := t.find(name); return i >= 0 && long(t.Columns[i].Type) }) {
+		if !k.Whole || slices.ContainsFunc(k.Columns, func(name string) bool { i := t.find(name); return i >= 0 && long(t.Columns[i]) }) {
 			n = 1
 		}
 		if slices.ContainsFunc(k.Columns, func(name string) bool { i := t.find(name); return i >= 0 && t.Columns[i].Nullable }) {
@@ -140,9 +140,13 @@ func (t *Table) sortKeys() {
 	slices.SortStableFunc(t.Unique, func(a, b UniqueKey) int { return rank(a) - rank(b) })
 }
 
-// long says whether a key can only have a part of a type's values; MariaDB makes a hash of them where it should have all.
-func long(typ string) bool {
-	return strings.HasSuffix(typ, "text") || strings.HasSuffix(typ, "blob")
+// maxKeyBytes is what InnoDB takes of a column into a key.
+const maxKeyBytes = 3072
+
+// long says whether a key can only have a part of a column's values; MariaDB makes a hash of them where it should have all.
+func long(c Column) bool {
+	return strings.HasSuffix(c.Type, "text") || strings.HasSuffix(c.Type, "blob") ||
+		strings.HasPrefix(c.Type, "var") && c.Length*bytesPer(c.Charset) > maxKeyBytes
 }
 
 // PrimaryKey is the key that the servers take as the primary one: where there is none, the first unique key of columns that cannot be
@@ -154,7 +158,7 @@ func (t *Table) PrimaryKey() []string {
 	for _, k := range t.Unique {
 		if k.Whole && len(k.Columns) > 0 && !slices.ContainsFunc(k.Columns, func(name string) bool {
 			i := t.find(name)
-			return i < 0 || t.Columns[i].Nullable || long(t.Columns[i].Type)
+			return i < 0 || t.Columns[i].Nullable || long(t.Columns[i])
 		}) {
 			return k.Columns
 		}

@@ -12,6 +12,7 @@ import (
 
 // agrees tells whether a description can be that of the table map's rows: in number and types of columns, and in all else that the map says.
 func (b *Book) agrees(t *binlog.Table, d *ddl.Table) error {
+	t = b.withoutHashes(t, d)
 	described := make([]binlog.Described, len(d.Columns))
 	for i, c := range d.Columns {
 		described[i].Type = c.ColumnType(b.o.Flavour)

@@ -241,7 +241,7 @@ func TestMetadataNeverGuesses(t *testing.T) {
 	}
 	f.catalog(nil, []string{"CREATE TABLE t (a INT, b UUID)"})
 	f.want(m, "a int(11), b uuid")
-	_, bind, err := f.description(m).Bind(nil)
+	_, bind, err := f.description(m).Bind(nil, nil)
 	if err != nil || bind[1].Form != binlog.FormUUID {
 		t.Errorf("%v, %v", bind, err)
 	}
@@ -261,15 +261,21 @@ func TestBindLeavesColumnsOut(t *testing.T) {
 	f.sql("CREATE TABLE t (a INT, id INT PRIMARY KEY, s VARCHAR(3) CHARACTER SET latin1)")
 	m := f.mapped("CREATE TABLE t (a INT, id INT PRIMARY KEY, s VARCHAR(3) CHARACTER SET latin1)", false)
 	d := f.description(m)
-	columns, bind, err := d.Bind(func(c string) bool { return c != "a" })
+	columns, bind, err := d.Bind(func(c string) bool { return c != "a" }, nil)
 	if err != nil || len(columns) != 2 || columns[0].Name != "id" || fmt.Sprint(bind[0].Index, bind[1].Index, bind[2].Index) != "-1 0 1" || bind[2].Charset == nil {
 		t.Errorf("%v %v %v", columns, bind, err)
 	}
 	if _, err := binlog.NewLayout(m, bind); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := d.Bind(func(c string) bool { return c != "id" }); err == nil || !strings.Contains(err.Error(), "column.exclude.list") {
+	if columns, bind, err := d.Bind(func(string) bool { return false }, []string{"s", "a"}); err != nil || len(columns) != 2 || columns[0].Key != 2 || columns[1].Key != 1 || bind[1].Index != -1 {
+		t.Errorf("%v %v %v", columns, bind, err)
+	}
+	if _, _, err := d.Bind(nil, []string{"zz"}); err == nil || !strings.Contains(err.Error(), "message.key.columns") {
 		t.Error(err)
+	}
+	if k := d.PrimaryKey(); len(k) != 1 || k[0] != "id" {
+		t.Error(k)
 	}
 	if f.description(m) != d || f.description(f.mapped("CREATE TABLE t (a INT, id INT PRIMARY KEY, s VARCHAR(3) CHARACTER SET latin1)", false)) == d {
 		t.Error("a description is that of one table map")

@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
@@ -25,27 +26,47 @@ type Description struct {
 }
 
 // Bind is the columns for event.NewSchema and, beside them, those for binlog.NewLayout of the description's table map, which has all that
-// are kept at their place in the schema. keep is given each column's name; nil: all are kept.
+// are kept at their place in the schema. keep is given each column's name; nil: all are kept. key names the columns of the record
+// key in its order; nil: the table's own. Columns of the key are always kept.
 //
 // Columns that SELECT * does not show are columns like others: invisible ones, and the key that MySQL makes by itself
 // (my_row_id). So are generated columns. MySQL sends their values; MariaDB leaves those that can be computed out of what an update
 // sends, and they are absent then, which is not NULL.
-func (d *Description) Bind(keep func(column string) bool) ([]event.Column, []binlog.Column, error) {
+func (d *Description) Bind(keep func(column string) bool, key []string) ([]event.Column, []binlog.Column, error) {
 	columns := make([]event.Column, 0, len(d.columns))
 	bind := slices.Clone(d.bind)
+	found := 0
 	for i := range d.columns {
 		c := d.columns[i].Column
-		if keep != nil && !keep(c.Name) {
-			if c.Key > 0 {
-				return nil, nil, &Error{Table: d.Name, Reason: "column " + c.Name + " is a part of its key", Remedy: "take it out of column.exclude.list"}
+		if key != nil {
+			if c.Key = slices.Index(key, c.Name) + 1; c.Key > 0 {
+				found++
 			}
+		}
+		if c.Key == 0 && keep != nil && !keep(c.Name) {
 			bind[i].Index = -1
 			continue
 		}
 		bind[i].Index = len(columns)
 		columns = append(columns, c)
 	}
+	if found < len(key) {
+		return nil, nil, &Error{Table: d.Name, Reason: "it has not all columns of the key " + strings.Join(key, ", "), Remedy: "mend message.key.columns"}
+	}
 	return columns, bind, nil
+}
+
+// PrimaryKey names the columns of the table's own key, in its order.
+func (d *Description) PrimaryKey() []string {
+	columns := make([]event.Column, len(d.columns))
+	for i := range d.columns {
+		columns[i] = d.columns[i].Column
+	}
+	var names []string
+	for _, i := range (&event.Schema{Columns: columns}).KeyColumns() {
+		names = append(names, columns[i].Name)
+	}
+	return names
 }
 
 // Columns are all columns, as the topic of schema changes has them.
@@ -65,11 +86,16 @@ func (b *Book) description(name ddl.TableName, e *entry, t *binlog.Table, table 
 		}
 		d.bind = append(d.bind, bind)
 	}
+	for range len(t.Columns) - len(merged.Columns) { // hashes of MariaDB's
+		d.bind = append(d.bind, binlog.Column{Index: -1})
+	}
 	keys := keyPlaces(merged)
 	if t.Named {
 		keys = make([]int, len(t.Columns))
 		for place, part := range t.PrimaryKey {
-			keys[part.Column] = place + 1
+			if part.Column < len(merged.Columns) {
+				keys[part.Column] = place + 1
+			}
 		}
 	}
 	for i, c := range merged.Columns {

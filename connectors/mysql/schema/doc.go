@@ -31,7 +31,7 @@
 //		book.Catalog(at, read, ahead)
 //		d, err = book.Table(at, event.Table)     // does not ask again
 //	}
-//	columns, bind, err := d.Bind(nil)            // event.NewSchema and binlog.NewLayout; d is the same pointer while nothing changes
+//	columns, bind, err := d.Bind(nil, nil)          // event.NewSchema and binlog.NewLayout; d is the same pointer while nothing changes
 //	records := book.Changes(at)                  // into the log transaction that has the events and the resume point
 //
 // Rows of a table that is in no list (gh-ost's _t_gho) are not the Book's business: the reader leaves them out. Their statements must

@@ -80,7 +80,7 @@ func (b *Book) describe(name ddl.TableName, e *entry, t *binlog.Table) (*Descrip
 	if !t.Named {
 		return nil, &Error{Table: name, Reason: "its columns are not known: " + e.why, Remedy: remedy}
 	}
-	made, err := b.fromMetadata(t)
+	made, err := b.fromMetadata(b.withoutHashes(t, nil))
 	if err != nil {
 		return nil, &Error{Table: name, Reason: err.Error() + ", and the table's description is not known: " + e.why,
 			Remedy: "load the table anew", Err: err}

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
 	"github.com/rowtrail/rowtrail/connectors/mysql/charset"
@@ -23,6 +24,33 @@ func (b *Book) fromMetadata(t *binlog.Table) (*ddl.Table, error) {
 		table.Columns = append(table.Columns, c)
 	}
 	return table, nil
+}
+
+// hashColumn is how MariaDB names the columns that hold the hashes of a unique key whose values are too long for a key. The binlog has
+// them, behind all others, and no statement and no catalog does.
+const hashColumn = "DB_ROW_HASH_"
+
+// withoutHashes is a table map without such columns, if that fits a table's description; nil stands for any.
+func (b *Book) withoutHashes(t *binlog.Table, d *ddl.Table) *binlog.Table {
+	if b.o.Flavour != ddl.MariaDB {
+		return t
+	}
+	n := len(t.Columns)
+	for n > 0 && t.Columns[n-1].Type == binlog.WireLongLong && (!t.Named || strings.HasPrefix(t.Columns[n-1].Name, hashColumn)) {
+		n--
+	}
+	if d != nil && !t.Named {
+		n = max(n, len(d.Columns))
+		if len(t.Columns)-n > len(d.Unique) {
+			n = len(t.Columns)
+		}
+	}
+	if n == len(t.Columns) || !t.Named && d == nil {
+		return t
+	}
+	short := *t
+	short.Columns = t.Columns[:n]
+	return &short
 }
 
 // wireType names a column's type as a CREATE TABLE would.
@@ -115,7 +143,7 @@ func stringType(w *binlog.WireColumn, c *ddl.Column, maria bool) error {
 		if c.Type = "binary"; text {
 			c.Type = "char"
 		}
-		if maria && (size == 4 || size == 16) && maxBytes(cs) == 1 {
+		if maria && !text && (size == 4 || size == 16) {
 			return fmt.Errorf("it is a string of %d bytes, or a UUID, INET4 or INET6", size)
 		}
 	default:
