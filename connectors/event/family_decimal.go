@@ -155,7 +155,7 @@ func (*variableDecimalCodec) unavailable(p placeholder) []byte {
 }
 
 func (*variableDecimalCodec) connect() connectType {
-	return connectType{typ: "struct", name: "io.debezium.data.VariableScaleDecimal", version: 1,
+	return connectType{typ: "struct", name: "io.debezium.data.VariableScaleDecimal", version: 1, doc: "Variable scaled decimal",
 		fields: `{"type":"int32","optional":false,"field":"scale"},{"type":"bytes","optional":false,"field":"value"}`}
 }
 

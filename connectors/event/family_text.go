@@ -1,8 +1,10 @@
 package event
 
 import (
+	"crypto/md5"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"strings"
 )
 
@@ -15,7 +17,20 @@ type textCodec struct {
 func (textCodec) encode(dst, text []byte) ([]byte, error) { return appendText(dst, text) }
 func (textCodec) decode(s *scanner) ([]byte, error)       { return s.str() }
 
-func (textCodec) unavailable(p placeholder) []byte { return appendString(nil, string(p.text)) }
+// unavailable of a UUID is the one that Debezium makes of the placeholder: its readers take nothing else for a UUID.
+func (c textCodec) unavailable(p placeholder) []byte {
+	if c.name == "io.debezium.data.Uuid" {
+		return appendString(nil, nameUUID(p.raw))
+	}
+	return appendString(nil, string(p.text))
+}
+
+// nameUUID is Java's UUID.nameUUIDFromBytes: of version 3, without a namespace.
+func nameUUID(name []byte) string {
+	sum := md5.Sum(name)
+	sum[6], sum[8] = sum[6]&0x0f|0x30, sum[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:])
+}
 
 func (c textCodec) connect() connectType {
 	t := connectType{typ: "string", name: c.name}

@@ -5,6 +5,33 @@ import (
 	"testing"
 )
 
+// TestUnavailableUUID: the placeholder of a UUID is a UUID, the one of Debezium 3.6.1; of others it is the text.
+func TestUnavailableUUID(t *testing.T) {
+	p, err := newPlaceholder("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[Kind]string{KindUUID: `["b68a35a7-17ad-35b3-af2a-ae46edb4545a"]`, KindText: `["__debezium_unavailable_value"]`} {
+		codec, err := newCodec(&Column{Name: "v", Kind: KindArray, Elem: kind, Modifier: -1}, Options{}.Format())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(codec.unavailable(p)); got != want {
+			t.Errorf("%s[]: %s, want %s", kind, got, want)
+		}
+	}
+}
+
+// TestVariableDecimalSchema: with the doc that Debezium's has.
+func TestVariableDecimalSchema(t *testing.T) {
+	got := string((&variableDecimalCodec{}).connect().appendSchema(nil, true, "v"))
+	want := `{"type":"struct","fields":[{"type":"int32","optional":false,"field":"scale"},{"type":"bytes","optional":false,"field":"value"}],"optional":true,` +
+		`"name":"io.debezium.data.VariableScaleDecimal","version":1,"doc":"Variable scaled decimal","field":"v"}`
+	if got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // TestRepresentations pins how single values look, beside the golden files.
 func TestRepresentations(t *testing.T) {
 	for _, c := range []struct {

@@ -38,7 +38,7 @@ const (
 	transactionValueSchema = `{"type":"struct","fields":[{"type":"string","optional":false,"field":"status"},` +
 		`{"type":"string","optional":false,"field":"id"},{"type":"int64","optional":true,"field":"event_count"},` +
 		`{"type":"array","items":{"type":"struct","fields":[{"type":"string","optional":false,"field":"data_collection"},` +
-		`{"type":"int64","optional":false,"field":"event_count"}],"optional":false,"name":"event.collection","version":1},` +
+		`{"type":"int64","optional":false,"field":"event_count"}],"optional":true,"name":"event.collection","version":1},` +
 		`"optional":true,"field":"data_collections"},{"type":"int64","optional":false,"field":"ts_ms"}],` +
 		`"optional":false,"name":"io.debezium.connector.common.TransactionMetadataValue","version":1}`
 )
