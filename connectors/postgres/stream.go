@@ -31,7 +31,8 @@ type stream struct {
 	open     bool
 	skip     bool // it is in the log already
 	begin    beginMessage
-	previous lsn // commit LSN of the last transaction, for source.sequence
+	previous lsn // commit LSN of the last transaction
+	ended    lsn // where what source.sequence names last ends: that one's commit record, or a message of no transaction; 0: there was none
 
 	txs       uint64
 	seen      atomic.Uint64 // events, for the status

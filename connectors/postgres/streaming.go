@@ -44,6 +44,9 @@ func (r *run) streaming(ctx context.Context, conn *pgconn.PgConn, fr *frames) er
 	s.Where = func() string {
 		return fmt.Sprintf("%s of the transaction that committed at %s", lsn(s.Meta.LSN), lsn(s.Pos.Commit))
 	}
+	if s.previous != 0 {
+		s.ended = r.resume.LSN
+	}
 	if r.loader != nil {
 		s.Events = uint64(r.loader.rows.Load())
 		s.seen.Store(s.Events)

@@ -24,7 +24,7 @@ func (s *stream) beginTransaction(b []byte) error {
 	if s.committed() == s.Events {
 		s.since.Store(m.timeUs)
 	}
-	s.Meta = event.Meta{TsMs: s.Meta.TsMs, SourceTsUs: m.timeUs, TxID: m.xid, LastCommit: uint64(s.previous)}
+	s.Meta = event.Meta{TsMs: s.Meta.TsMs, SourceTsUs: m.timeUs, TxID: m.xid, LastCommit: uint64(s.ended)}
 	s.Begin(event.Position{Commit: uint64(m.commit), CommitTime: m.timeUs})
 	s.ID = event.AppendTransactionID(s.ID, m.xid, uint64(m.commit))
 	return nil
@@ -49,7 +49,7 @@ func (s *stream) commitTransaction(ctx context.Context, b []byte) error {
 	if had {
 		s.txs++
 	}
-	s.previous = m.commit
+	s.previous, s.ended = m.commit, m.end
 	if err := s.Room(ctx); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -238,6 +239,53 @@ c {"id":2} null -> {"id":2,"v":"x"}`)
 			}
 			checkEnds(t, l, list)
 		})
+	}
+}
+
+// TestSequenceBeginsWithTheEndOfTheLastCommit: source.sequence is that end, as the position has it, and the change's LSN; it is null
+// before the first commit, and a message outside of transactions counts for one.
+func TestSequenceBeginsWithTheEndOfTheLastCommit(t *testing.T) {
+	d, l := newDatabase(t, nil), newLog(t, 1)
+	d.exec("CREATE TABLE t (id int PRIMARY KEY)")
+	c := config(t, d, map[string]string{"message.prefix.include.list": "mine"})
+	r := start(t, l, c).streaming()
+	sequence := func(r rec) (commit string, at string) {
+		parts := strings.Split(strings.Trim(r.Source["sequence"].(string), "[]"), ",")
+		return strings.Trim(parts[0], `"`), strings.Trim(parts[1], `"`)
+	}
+	d.exec("INSERT INTO t VALUES (1)")
+	list := l.waitFor(1, "p.public.t")
+	if commit, at := sequence(list[0]); commit != "null" || at != fmt.Sprint(list[0].Source["lsn"]) {
+		t.Errorf("first: %v", list[0].Source)
+	}
+	d.exec("INSERT INTO t VALUES (2)")
+	list = l.waitFor(2, "p.public.t")
+	ends := map[uint64]string{}
+	for _, p := range l.read("p.position") {
+		if strings.Contains(p.Key, "session") { // where a run begins
+			continue
+		}
+		at, err := parseResume([]byte(p.Value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := ends[uint64(at.Commit)]; !ok { // later ones are of an idle source
+			ends[uint64(at.Commit)] = strconv.FormatUint(uint64(at.LSN), 10)
+		}
+	}
+	if commit, _ := sequence(list[1]); commit != ends[list[0].Pos.Commit] || commit == strconv.FormatUint(list[0].Pos.Commit, 10) {
+		t.Errorf("second: %v, want the end of %d in %v", list[1].Source, list[0].Pos.Commit, ends)
+	}
+	d.exec("SELECT pg_logical_emit_message(false, 'mine', 'x')")
+	message := l.waitFor(1, "p.message")[0]
+	if at := message.Pos.Commit; !strings.Contains(message.Value, fmt.Sprintf(`"sequence":"[\"%d\",\"%d\"]"`, at, at)) {
+		t.Errorf("message at %d: %s", at, message.Value)
+	}
+	_ = r.stop()
+	start(t, l, c).streaming()
+	d.exec("INSERT INTO t VALUES (3)")
+	if commit, _ := sequence(l.waitFor(3, "p.public.t")[2]); commit == "null" {
+		t.Error("after a restart there is no last commit")
 	}
 }
 
@@ -556,6 +604,26 @@ func TestP24LogicalMessages(t *testing.T) {
 	d.exec("INSERT INTO t VALUES (3)")
 	checkEnds(t, l, l.waitFor(3, "p.public.t"))
 	l.waitFor(2, "p.message")
+}
+
+// TestP24CommitRightBehindAMessage: the connector restarts between a message outside of transactions and a commit whose record
+// begins where the message's ends, at the very end of the WAL.
+func TestP24CommitRightBehindAMessage(t *testing.T) {
+	d, l := newDatabase(t, nil), newLog(t, 1)
+	d.exec("CREATE TABLE t (id int PRIMARY KEY)")
+	c := config(t, d, map[string]string{"message.prefix.include.list": "mine"})
+	r := start(t, l, c).streaming()
+	other := d.session()
+	other.exec("BEGIN; INSERT INTO t VALUES (1)")
+	d.exec("SELECT pg_logical_emit_message(false, 'mine', 'x')")
+	l.waitFor(1, "p.message")
+	_ = r.stop()
+	r = start(t, l, c).streaming()
+	_ = r.stop()
+	other.exec("COMMIT")
+	start(t, l, c).streaming()
+	checkEnds(t, l, l.waitFor(1, "p.public.t"))
+	l.waitFor(1, "p.message")
 }
 
 func TestP25Truncate(t *testing.T) {
