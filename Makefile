@@ -5,7 +5,7 @@ GOLANGCI_VERSION := v2.15.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: build test unit itest race lint fuzz twin conformance bench demo soak checker simulation chaos fuzz-cdc failover scale clean
+.PHONY: build test unit itest race lint fuzz twin conformance debezium debezium-page bench demo soak checker simulation chaos fuzz-cdc failover scale clean
 
 build: ## bin/rowtrail
 	go build -ldflags '$(LDFLAGS)' -o bin/rowtrail ./cmd/rowtrail
@@ -43,6 +43,12 @@ conformance: build ## clients that others wrote judge the broker; RUN=regexp sel
 conformance-librdkafka: build ## librdkafka's own tests, LIBRDKAFKA=its source tree
 	@test -n '$(LIBRDKAFKA)' || { echo 'name the source tree of librdkafka: LIBRDKAFKA=dir make conformance-librdkafka'; exit 1; }
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/conformance -librdkafka '$(LIBRDKAFKA)'
+
+debezium: build ## events beside those of Debezium's embedded engine, field by field; RUN=regexp selects modes, JSON=1 prints JSON, SEED=n
+	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/debezium $(if $(SOURCE),-source '$(SOURCE)') $(if $(RUN),-run '$(RUN)') $(if $(SEED),-seed $(SEED)) $(if $(JSON),-output json) $(if $(KEEP),-keep)
+
+debezium-page: ## docs/debezium.md from the list of explained differences
+	go run ./itest/debezium -update
 
 bench: build ## one JSON line per case, beside its limit, in one run
 	go run ./itest/bench $(BENCH)

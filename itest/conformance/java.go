@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/itest/toolchain"
 )
 
 // javaProject is the Maven project of the Java judges.
@@ -80,30 +81,11 @@ func javaSuites(root string) ([]Suite, error) {
 func (j *java) build(ctx context.Context, env *Env) error {
 	j.once.Do(func() {
 		j.dir = filepath.Join(env.Cache, "java")
-		if j.err = j.buildInto(ctx); j.err != nil {
+		if j.err = toolchain.BuildMaven(ctx, filepath.Join(j.root, javaProject), j.dir); j.err != nil {
 			j.err = fmt.Errorf("build %s: %w", javaProject, j.err)
 		}
 	})
 	return j.err
-}
-
-func (j *java) buildInto(ctx context.Context) error {
-	sum, err := hashFiles(filepath.Join(j.root, javaProject))
-	if err != nil {
-		return err
-	}
-	stamp := filepath.Join(j.dir, "built")
-	if built, err := os.ReadFile(stamp); err == nil && string(built) == sum {
-		return nil
-	}
-	if err := os.RemoveAll(j.dir); err != nil {
-		return err
-	}
-	args := []string{"mvn", "-q", "-B", "-f", filepath.Join(j.root, javaProject, "pom.xml"), "-Doutput=" + j.dir, "compile"}
-	if out, err := output(ctx, ".", args...); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	return os.WriteFile(stamp, []byte(sum), 0o644)
 }
 
 // command is the command line that runs a class of the project or of its jars.

@@ -145,7 +145,7 @@ func TestHashTellsWhetherAClientHasToBeBuiltAgain(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		sum, err := hashFiles(dir)
+		sum, err := toolchain.HashFiles(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -101,7 +101,7 @@ func (e *Env) runTests(ctx context.Context, r *Result, cfg process.Config, argv 
 func buildOnce(dir string, files []string, make func() error) error {
 	var sum strings.Builder
 	for _, file := range files {
-		part, err := hashFiles(file)
+		part, err := toolchain.HashFiles(file)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/rowtrail/rowtrail/itest/toolchain"
+)
+
+// javaProject is the Maven project of the program that runs Debezium's engine.
+const javaProject = "itest/debezium/java"
+
+const (
+	endTimeout  = 120 * time.Second // for what is written to arrive
+	javaMemory  = "-Xmx1g"
+	lineBytes   = 1 << 20
+	engineLines = 1 << 14 // events that wait to be read
+)
+
+// pinnedDebezium is the version that the project's pom.xml fixes.
+func pinnedDebezium(root string) (string, error) {
+	var pins struct {
+		Version string `xml:"properties>debezium.version"`
+	}
+	pom, err := os.ReadFile(filepath.Join(root, javaProject, "pom.xml"))
+	if err != nil {
+		return "", fmt.Errorf("run this in the repository's root: %w", err)
+	}
+	if err := xml.Unmarshal(pom, &pins); err != nil {
+		return "", fmt.Errorf("%s/pom.xml: %w", javaProject, err)
+	}
+	return pins.Version, nil
+}
+
+// buildEngine compiles the program and copies its jars into dir; not again while neither pom.xml nor a source changed.
+func buildEngine(ctx context.Context, root, dir string) error {
+	tools := &toolchain.Chain{}
+	if err := tools.Need(ctx, []toolchain.Tool{{Name: "javac", Packages: []string{"default-jdk-headless"}}, {Name: "mvn", Packages: []string{"maven"}}}); err != nil {
+		return err
+	}
+	if err := toolchain.BuildMaven(ctx, filepath.Join(root, javaProject), dir); err != nil {
+		return fmt.Errorf("build %s: %w", javaProject, err)
+	}
+	return nil
+}
+
+// engine is the process that runs Debezium's engine for one capture after the other.
+type engine struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	log    *os.File
+	events chan engineEvent
+}
+
+// engineEvent is one line of the program.
+type engineEvent struct {
+	Topic   string
+	Plain   engineRecord // without schemas
+	Schemas engineRecord // with them
+	End     bool
+	Error   string
+}
+
+type engineRecord struct {
+	Key, Value json.RawMessage
+	Headers    map[string]json.RawMessage
+}
+
+func startEngine(ctx context.Context, dir, logFile string) (*engine, error) {
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{log: log, events: make(chan engineEvent, engineLines)}
+	e.cmd = exec.CommandContext(ctx, "java", "-XX:+UseSerialGC", javaMemory, "-Duser.timezone=UTC",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",
+		"-cp", filepath.Join(dir, "classes")+":"+filepath.Join(dir, "lib", "*"), "rowtrail.debezium.Capture")
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	e.cmd.Stderr = log
+	if e.in, err = e.cmd.StdinPipe(); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	out, err := e.cmd.StdoutPipe()
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	if err := e.cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start java: %w", err), log.Close())
+	}
+	go e.read(out)
+	return e, nil
+}
+
+// read passes the program's lines on; the channel is closed at their end.
+func (e *engine) read(out io.Reader) {
+	defer close(e.events)
+	lines := bufio.NewReaderSize(out, lineBytes)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var event engineEvent
+		if err := json.Unmarshal(line, &event); err != nil {
+			event = engineEvent{End: true, Error: fmt.Sprintf("a line that cannot be read: %v: %.300s", err, line)}
+		}
+		e.events <- event
+	}
+}
+
+// capture tells the program to run one capture until a record of the topic until.
+func (e *engine) capture(props map[string]string, until string) error {
+	all := map[string]string{"capture.until": until}
+	for k, v := range props {
+		all[k] = v
+	}
+	line, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	_, err = e.in.Write(append(line, '\n'))
+	return err
+}
+
+// next waits for an event.
+func (e *engine) next(ctx context.Context, deadline time.Time) (engineEvent, error) {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case event, ok := <-e.events:
+		if !ok {
+			return event, fmt.Errorf("the Java program has ended; its log is %s", e.log.Name())
+		}
+		if event.Error != "" {
+			return event, fmt.Errorf("Debezium's engine ended: %s; its log is %s", event.Error, e.log.Name())
+		}
+		return event, nil
+	case <-timer.C:
+		return engineEvent{}, fmt.Errorf("Debezium's events did not arrive in time; its log is %s", e.log.Name())
+	case <-ctx.Done():
+		return engineEvent{}, ctx.Err()
+	}
+}
+
+func (e *engine) close() error {
+	_ = e.in.Close()
+	err := e.cmd.Process.Kill()
+	for range e.events {
+		continue
+	}
+	_ = e.cmd.Wait()
+	return errors.Join(err, e.log.Close())
+}
