@@ -163,10 +163,11 @@ type Connector struct {
 // Sink is one target.
 type Sink struct {
 	Name   string     `key:"name" required:"true" doc:"Unique name; its consumer group is rowtrail-sink-<name>, so renaming one starts it anew."`
-	Type   string     `key:"type" required:"true" enum:"postgres" doc:"Kind of target."`
+	Type   string     `key:"type" required:"true" enum:"postgres,mysql" doc:"Kind of target; mysql is MariaDB too."`
 	Topics []string   `key:"topics" required:"true" doc:"Topics to apply: names, or patterns in which * stands for anything; \"!pattern\" leaves topics out."`
 	Config Properties `key:"config" doc:"The sink's properties."`
 
-	// Parsed is what the type's package made of Config and Topics: a *postgres.Config of sink/postgres.
+	// Parsed is what the type's package made of Config and Topics: a *postgres.Config of sink/postgres or
+	// a *mysql.Config of sink/mysql.
 	Parsed any
 }

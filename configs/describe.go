@@ -28,6 +28,7 @@ func Reference() string {
 	b.WriteString(propertyTable("Properties of a `postgres` connector", ConnectorProperties()))
 	b.WriteString(propertyTable("Properties of a `mysql` or `mariadb` connector", BinlogProperties()))
 	b.WriteString(propertyTable("Properties of a `postgres` sink", SinkProperties()))
+	b.WriteString(propertyTable("Properties of a `mysql` sink", MySQLSinkProperties()))
 	return strings.TrimLeft(b.String(), "\n")
 }
 

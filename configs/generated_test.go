@@ -57,14 +57,15 @@ func compare(t *testing.T, path string, want []byte) {
 
 func exampleEnv() Environment {
 	return testEnv(map[string]string{
-		"SHOP_DSN":       "postgres://postgres:secret@127.0.0.1:5432/shop",
-		"WAREHOUSE_DSN":  "postgres://postgres:secret@127.0.0.1:5433/warehouse",
+		"SHOP_DSN":      "postgres://postgres:secret@127.0.0.1:5432/shop",
+		"WAREHOUSE_DSN": "postgres://postgres:secret@127.0.0.1:5433/warehouse",
+		"SHOP_PASSWORD": "secret", "MYSQL_WAREHOUSE_DSN": "mysql://warehouse:secret@127.0.0.1:3307/",
 		"ALICE_PASSWORD": "secret", "ROWTRAIL_ADMIN_PASSWORD": "secret", "KAFKA_PASSWORD": "secret",
 	}, nil)
 }
 
 func TestExamplesLoad(t *testing.T) {
-	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "secure.yaml", "kafka.yaml", "cluster/node1.yaml", "cluster/node2.yaml", "cluster/node3.yaml"} {
+	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "mysql.yaml", "secure.yaml", "kafka.yaml", "cluster/node1.yaml", "cluster/node2.yaml", "cluster/node3.yaml"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +121,7 @@ func TestSchemaFollowsTheDecoder(t *testing.T) {
 			t.Errorf("schema.json lacks %s", f.Path)
 		}
 	}
-	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "secure.yaml", "kafka.yaml", "cluster/node1.yaml", "cluster/node2.yaml", "cluster/node3.yaml"} {
+	for _, name := range []string{"minimal.yaml", "broker.yaml", "full.yaml", "shop.yaml", "mysql.yaml", "secure.yaml", "kafka.yaml", "cluster/node1.yaml", "cluster/node2.yaml", "cluster/node3.yaml"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

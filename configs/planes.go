@@ -9,6 +9,7 @@ import (
 	connectormy "github.com/rowtrail/rowtrail/connectors/mysql"
 	connectorpg "github.com/rowtrail/rowtrail/connectors/postgres"
 	"github.com/rowtrail/rowtrail/sink"
+	sinkmy "github.com/rowtrail/rowtrail/sink/mysql"
 	sinkpg "github.com/rowtrail/rowtrail/sink/postgres"
 )
 
@@ -71,13 +72,20 @@ func (v *validator) sinks() {
 		s := &v.cfg.Sinks[i]
 		path := fmt.Sprintf("sinks[%d]", i)
 		v.name(path, s.Name, names)
-		if s.Type != "postgres" || v.brokenBelow(path+".config") || v.brokenBelow(path+".topics") {
+		if v.brokenBelow(path+".config") || v.brokenBelow(path+".topics") {
 			continue
 		}
-		parsed, errs := sinkpg.ParseConfig(s.Name, s.Topics, s.Config.Values())
-		v.properties(path, s.Config, errs, SinkProperties())
-		if len(errs) == 0 {
-			s.Parsed = parsed
+		switch s.Type {
+		case sinkpg.Type:
+			parsed, errs := sinkpg.ParseConfig(s.Name, s.Topics, s.Config.Values())
+			if v.properties(path, s.Config, errs, SinkProperties()); len(errs) == 0 {
+				s.Parsed = parsed
+			}
+		case sinkmy.Type:
+			parsed, errs := sinkmy.ParseConfig(s.Name, s.Topics, s.Config.Values())
+			if v.properties(path, s.Config, errs, MySQLSinkProperties()); len(errs) == 0 {
+				s.Parsed = parsed
+			}
 		}
 	}
 }

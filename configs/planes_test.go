@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	connectorpg "github.com/rowtrail/rowtrail/connectors/postgres"
+	sinkmy "github.com/rowtrail/rowtrail/sink/mysql"
 	sinkpg "github.com/rowtrail/rowtrail/sink/postgres"
 )
 
@@ -98,6 +99,8 @@ func TestProblemsKeepSecrets(t *testing.T) {
 		"connectors: [{name: a, type: postgres, config: {database.dsn: 'hunter2 is no dsn'}}]",
 		"sinks: [{name: a, type: postgres, topics: [x], config: {dsn: 'postgres://u:hunter2@h:bad/d'}}]",
 		"sinks: [{name: a, type: postgres, topics: [x], config: {dsn: 'host=h port=bad password=hunter2'}}]",
+		"sinks: [{name: a, type: mysql, topics: [x], config: {dsn: 'mysql://u:hunter2@h:bad/'}}]",
+		"sinks: [{name: a, type: mysql, topics: [x], config: {dsn: 'u:hunter2@tcp(h:3306)/d'}}]",
 		"connectors: [{name: a, type: postgres, config: {database.password: [{hunter2: hunter2}]}}]",
 		"connectors: [{name: a, type: postgres, config: {database.password: 'hunter2\n",
 	} {
@@ -153,6 +156,20 @@ func TestDocumentedPropertiesAreAccepted(t *testing.T) {
 		props := map[string]string{p.Name: strings.TrimPrefix(p.Default, "the source's")}
 		if got, want := target(props), target(map[string]string{}); !reflect.DeepEqual(got, want) {
 			t.Errorf("sink property %s: %q is not its default", p.Name, p.Default)
+		}
+	}
+	mysqlTarget := func(props map[string]string) any {
+		props["dsn"] = "mysql://u@h"
+		c, errs := sinkmy.ParseConfig("warehouse", []string{"shop.*"}, props)
+		if len(errs) > 0 {
+			t.Fatalf("sink properties %v: %v", props, errs)
+		}
+		return c
+	}
+	for _, p := range MySQLSinkProperties() {
+		props := map[string]string{p.Name: strings.TrimPrefix(p.Default, "the source's")}
+		if got, want := mysqlTarget(props), mysqlTarget(map[string]string{}); !reflect.DeepEqual(got, want) {
+			t.Errorf("mysql sink property %s: %q is not its default", p.Name, p.Default)
 		}
 	}
 }

@@ -112,6 +112,24 @@ func SinkProperties() []Property {
 	}
 }
 
+// MySQLSinkProperties lists what a mysql sink takes.
+func MySQLSinkProperties() []Property {
+	own := []Property{
+		{"dsn", "", "URL of the target, mysql://user:password@host:3306/; it can have ?ssl-mode=preferred (disabled, required, verify_ca, verify_identity), ssl-ca, ssl-cert, ssl-key and socket. Required."},
+		{"target.database", "the source's", "Database of all tables in the target; of tables of Postgres otherwise one named as their schema."},
+		{"table.map", "", "Tables of another name: schema.table:database.table, ..., the source's first."},
+		{"schema.evolution", "basic", "basic: create missing databases, tables and columns, and widen types; none: stop with the SQL that is needed."},
+		{"truncate.enabled", "true", "Apply truncates, as deletes of all rows; false: stop at one."},
+		{"offsets.database", "rowtrail", "Database of the tables that hold the sink's offsets in the target, and of its temporary tables."},
+	}
+	for _, p := range SinkProperties() {
+		if strings.HasPrefix(p.Name, "batch.") || p.Name == "consistency" {
+			own = append(own, p)
+		}
+	}
+	return own
+}
+
 func propertyTable(title string, list []Property) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n### %s\n\n| property | default | meaning |\n| --- | --- | --- |\n", title)

@@ -11,6 +11,7 @@ import (
 	connectormy "github.com/rowtrail/rowtrail/connectors/mysql"
 	connectorpg "github.com/rowtrail/rowtrail/connectors/postgres"
 	"github.com/rowtrail/rowtrail/sink"
+	sinkmy "github.com/rowtrail/rowtrail/sink/mysql"
 	sinkpg "github.com/rowtrail/rowtrail/sink/postgres"
 )
 
@@ -95,8 +96,11 @@ func connectFindings(ctx context.Context, cfg *configs.Config) []finding {
 	}
 	for i, s := range cfg.Sinks {
 		wg.Go(func() {
-			if parsed, ok := s.Parsed.(*sinkpg.Config); ok {
+			switch parsed := s.Parsed.(type) {
+			case *sinkpg.Config:
 				targets[i] = sinkpg.Check(ctx, parsed)
+			case *sinkmy.Config:
+				targets[i] = sinkmy.Check(ctx, parsed)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	connectormy "github.com/rowtrail/rowtrail/connectors/mysql"
 	connectorpg "github.com/rowtrail/rowtrail/connectors/postgres"
 	"github.com/rowtrail/rowtrail/sink"
+	sinkmy "github.com/rowtrail/rowtrail/sink/mysql"
 	sinkpg "github.com/rowtrail/rowtrail/sink/postgres"
 )
 
@@ -155,17 +156,21 @@ func (d *Daemon) newConnector(c *configs.Connector) *runner {
 func (d *Daemon) newSink(s *configs.Sink) *runner {
 	r := &runner{role: roleSink, name: s.Name, kind: s.Type, topics: s.Topics, since: time.Now()}
 	deps := sink.Deps{Client: d.sinkClient(), Logger: d.logger, Version: d.opts.Version, Instance: sinkInstance}
+	var target *sink.Runner
+	var err error
 	switch parsed := s.Parsed.(type) {
 	case *sinkpg.Config:
-		target, err := sinkpg.New(parsed, deps)
-		if err != nil {
-			r.broken = err
-			return r
-		}
-		r.sink = target
+		target, err = sinkpg.New(parsed, deps)
+	case *sinkmy.Config:
+		target, err = sinkmy.New(parsed, deps)
 	default:
-		r.broken = fmt.Errorf("sink type %q has no implementation in this binary", s.Type)
+		err = fmt.Errorf("sink type %q has no implementation in this binary", s.Type)
 	}
+	if err != nil {
+		r.broken = err
+		return r
+	}
+	r.sink = target
 	return r
 }
 
