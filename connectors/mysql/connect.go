@@ -255,7 +255,7 @@ const (
 	erHostBlocked     = 1129
 	erHostDenied      = 1130
 	erShutdown        = 1053
-	erSlaveSameID     = 1946 // MariaDB
+	erSlaveSameID     = 4052 // MariaDB
 	erSecureTransport = 3159
 	erPasswordExpired = 1862
 	erAccountLocked   = 3118

@@ -208,7 +208,7 @@ func (c *Config) dumpError(err error) error {
 	case n == erReadingBinlog:
 		switch {
 		case strings.Contains(text, "purged"), strings.Contains(text, "Could not find first log file name"), strings.Contains(text, "Could not find GTID state"),
-			strings.Contains(text, "not find"), strings.Contains(text, "impossible position"), strings.Contains(text, "exceeded the valid"):
+			strings.Contains(text, "which is not in"), strings.Contains(text, "impossible position"), strings.Contains(text, "exceeded the valid"):
 			return c.gap("the source cannot go on from the resume point", err)
 		case strings.Contains(text, "max_allowed_packet"):
 			return &connectors.Fault{Problem: "an event is larger than the source may send", Err: err, Remedy: "SET GLOBAL max_allowed_packet = 1073741824, and restart the connector"}

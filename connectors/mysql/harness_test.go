@@ -277,11 +277,10 @@ func decode(t testing.TB, r *kgo.Record) rec {
 func (l *testLog) waitFor(n int, topics ...string) []rec {
 	l.t.Helper()
 	var list []rec
-	eventually(l.t, fmt.Sprintf("%d records in %v", n, topics), func() bool {
+	for deadline := time.Now().Add(20 * time.Second); len(list) < n && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		list = l.read(topics...)
-		return len(list) >= n
-	})
-	if len(list) > n {
+	}
+	if len(list) != n {
 		l.t.Fatalf("%d records in %v, want %d:\n%s", len(list), topics, n, summary(list))
 	}
 	return list
