@@ -1,7 +1,6 @@
 package chunks
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -170,8 +169,8 @@ func (l *Load) Held() bool {
 	return false
 }
 
-// Done takes a Task back that was read. err is that of reading: the chunk is read again, but for an error of which retry would not
-// help, which the caller deals with, by Stop or by ending.
+// Done takes a Task back that was read; err is that of reading. The chunk is read again by a later Next. An error that Done gives is
+// not of the moment: the caller decides, by Stop or by ending.
 func (l *Load) Done(t *Task, err error) error {
 	t.done = true
 	if t.stopped {
@@ -187,7 +186,7 @@ func (l *Load) Done(t *Task, err error) error {
 	}
 	if err != nil {
 		l.release(t)
-		if errors.Is(err, ErrEarly) || errors.Is(err, ErrServer) { // it is read again
+		if Again(err) {
 			return nil
 		}
 	}

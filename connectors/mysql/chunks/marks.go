@@ -26,10 +26,12 @@ type Marks struct {
 	// Status is the statement that gives the end of the binlog: SHOW BINARY LOG STATUS, before MySQL 8.2 SHOW MASTER STATUS (M24).
 	Status string
 	Server string // as in Point
+
+	unlocked bool // for a test
 }
 
 // Locking says how chunks are to be read: see Plan.
-func (m Marks) Locking() bool { return !m.MariaDB && !m.GTIDs }
+func (m Marks) Locking() bool { return !m.MariaDB && !m.GTIDs && !m.unlocked }
 
 // Settings are what the session needs beside those of package rows.
 func (m Marks) Settings() []string {

@@ -137,6 +137,9 @@ func (p *Plan) order(direction string) string {
 // compare is (k1, k2) > (v1, v2) column by column, because neither server searches an index for a comparison of whole rows. The
 // first condition alone bounds the first column, which any optimiser sees.
 func (p *Plan) compare(c Cursor, strict, last string) []string {
+	if len(c) == 0 {
+		return nil
+	}
 	n := len(c) - 1
 	at := func(i int, operator string) string {
 		return p.key.Columns[i].expression() + " " + operator + " " + c[i].literal()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-mysql-org/go-mysql/mysql"
+
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/connectors/mysql/rows"
 )
@@ -37,15 +39,32 @@ type Marker interface {
 
 // Read reads the chunk. It may run beside the stream.
 func (t *Task) Read(s *rows.Session, m Marker) error {
-	var err error
-	if t.low, err = m.Low(); err != nil {
+	if err := t.start(m); err != nil {
 		return fmt.Errorf("load table %s: read the position: %w", t.Plan.Table.Collection(), err)
 	}
+	var err error
 	if err := t.chunk(s); err != nil {
 		return fmt.Errorf("load table %s: %w", t.Plan.Table.Collection(), err)
 	}
 	if t.high, err = m.High(); err != nil {
 		return fmt.Errorf("load table %s: read the position: %w", t.Plan.Table.Collection(), err)
+	}
+	return nil
+}
+
+// lowTries is how often the low mark is asked for until it includes where the stream stood: what the stream has read is committed a
+// moment later. Then the chunk is read for nothing, and again.
+const lowTries = 100
+
+func (t *Task) start(m Marker) error {
+	for range lowTries {
+		var err error
+		if t.low, err = m.Low(); err != nil {
+			return err
+		}
+		if ok, err := t.low.Includes(t.Window.since); ok || err != nil { // of an error Load.Done tells
+			break
+		}
 	}
 	return nil
 }
@@ -148,4 +167,20 @@ func (t *Task) Each(tell func(event.Row) error) error {
 		}
 	}
 	return nil
+}
+
+// Again says that an error of reading was of the moment: the chunk can be read again on the same connection.
+func Again(err error) bool {
+	if errors.Is(err, ErrEarly) || errors.Is(err, ErrServer) {
+		return true
+	}
+	var e *mysql.MyError
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case mysql.ER_LOCK_WAIT_TIMEOUT, mysql.ER_LOCK_DEADLOCK, mysql.ER_TABLE_DEF_CHANGED:
+		return true
+	}
+	return false
 }
