@@ -68,9 +68,11 @@ func (p *Plan) Last() string {
 func (p *Plan) Chunk(after, upTo Cursor, limit int) string {
 	var conditions []string
 	if after != nil {
-		conditions = append(conditions, p.compare(after, ">", ">")...)
+		conditions = append(conditions, p.compare(after, ">", ">"))
 	}
-	conditions = append(conditions, p.compare(upTo, "<", "<=")...)
+	if upTo != nil {
+		conditions = append(conditions, p.compare(upTo, "<", "<="))
+	}
 	s := "SELECT " + strings.Join(p.items, ", ") + " FROM " + p.from(true) + p.where(conditions) + p.order("") + " LIMIT " + strconv.Itoa(limit)
 	if p.Locking {
 		s += " LOCK IN SHARE MODE"
@@ -134,12 +136,8 @@ func (p *Plan) order(direction string) string {
 	return " ORDER BY " + strings.Join(items, ", ")
 }
 
-// compare is (k1, k2) > (v1, v2) column by column, because neither server searches an index for a comparison of whole rows. The
-// first condition alone bounds the first column, which any optimiser sees.
-func (p *Plan) compare(c Cursor, strict, last string) []string {
-	if len(c) == 0 {
-		return nil
-	}
+// compare is (k1, k2) > (v1, v2) column by column, because neither server searches an index for a comparison of whole rows.
+func (p *Plan) compare(c Cursor, strict, last string) string {
 	n := len(c) - 1
 	at := func(i int, operator string) string {
 		return p.key.Columns[i].expression() + " " + operator + " " + c[i].literal()
@@ -148,8 +146,5 @@ func (p *Plan) compare(c Cursor, strict, last string) []string {
 	for i := n - 1; i >= 0; i-- {
 		condition = "(" + at(i, strict) + " OR (" + at(i, "=") + " AND " + condition + "))"
 	}
-	if n == 0 {
-		return []string{condition}
-	}
-	return []string{at(0, strict+"="), condition}
+	return condition
 }
