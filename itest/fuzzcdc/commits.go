@@ -1,6 +1,9 @@
 package main
 
-import "regexp"
+import (
+	"regexp"
+	"strconv"
+)
 
 // partitionOf is the end of a partition's name: what happens to it is told of its table.
 const partitionOf = `_p[0-9]$`
@@ -31,8 +34,15 @@ func (c *commit) table(name string) *touched {
 
 // commits are the transactions of a run, as the source tells them.
 type commits struct {
-	byID map[string]*commit
-	rows int
+	byID  map[string]*commit
+	rows  int
+	since int64 // transactions before this one are not noted
+}
+
+// noted tells whether a transaction of the log is one of those.
+func (c *commits) noted(id string) bool {
+	n, err := strconv.ParseInt(id, 10, 64)
+	return err != nil || n >= c.since
 }
 
 func newCommits() *commits { return &commits{byID: map[string]*commit{}} }

@@ -20,6 +20,8 @@ type dialect struct {
 	plain       func(g *generator, t *table) // what every new table has
 	alter       func(g *generator) step      // one change of one or several tables
 	truncate    func(g *generator, tables []*table) string
+	upsert      func(g *generator, t *table, insert string) string
+	bulk        func(g *generator, t *table) string // many rows at once; "": the table takes none
 	faults      []faultKind
 }
 

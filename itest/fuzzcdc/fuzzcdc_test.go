@@ -32,7 +32,7 @@ func TestCapture(t *testing.T) {
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			if result.Compared == 0 || result.Audited == 0 || result.Transactions < result.Failed {
+			if result.Compared == 0 || result.Transactions < result.Failed {
 				t.Fatalf("seed %d: the run did too little to tell anything: %s", seed, result)
 			}
 			fmt.Printf("itest: fuzz-cdc: seed %d: %s\n", seed, result)

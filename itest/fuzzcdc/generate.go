@@ -15,7 +15,7 @@ const (
 	columnsAtMost   = 14
 	pauseAtMost     = 25 // milliseconds between the transactions of a session
 	faultsInRound   = 3
-	stepsInSegment  = 2
+	stepsInSegment  = 3
 	transactionsMin = 8
 	transactionsMax = 30
 )
@@ -174,6 +174,13 @@ func (g *generator) statement() statement {
 			}
 		}
 		st.sql, st.index = g.d.truncate(g, list), many
+	case n < 95:
+		st.sql, st.index = g.d.bulk(g, t), many
+		if st.sql == "" {
+			st.sql = g.d.ignore(g.insert(t, i))
+		}
+	case n < 97 && t.keyed():
+		st.sql, st.guarded = g.d.upsert(g, t, g.insert(t, i)), true
 	default: // the same row again, at once
 		st.sql = fmt.Sprintf("UPDATE %s SET %s WHERE %s", name, g.assignments(t), g.where(t, i))
 	}

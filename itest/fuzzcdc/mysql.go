@@ -21,7 +21,11 @@ func mysqlDialect(mariadb bool) *dialect {
 		end:      mysqlEnd, create: mysqlCreate, plain: mysqlPlain, alter: mysqlAlter,
 		// A truncate ends the transaction that it is in, which only makes this one two.
 		truncate: func(g *generator, tables []*table) string { return "TRUNCATE TABLE " + g.d.quote(tables[0].name) },
-		faults:   []faultKind{killNode, killNode, killNode, stopNode, pauseNode, restartConnector, crashSource, restartSource, crashTarget, cutSessions},
+		upsert: func(g *generator, t *table, insert string) string {
+			return insert + " ON DUPLICATE KEY UPDATE " + g.assignments(t)
+		},
+		bulk:   func(*generator, *table) string { return "" },
+		faults: []faultKind{killNode, killNode, killNode, stopNode, pauseNode, restartConnector, crashSource, restartSource, crashTarget, cutSessions},
 	}
 }
 

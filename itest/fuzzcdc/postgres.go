@@ -15,6 +15,7 @@ func postgresDialect() *dialect {
 		quote:    func(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` },
 		ignore:   func(insert string) string { return insert + " ON CONFLICT DO NOTHING" },
 		settings: postgresSettings, begin: postgresBegin, end: postgresEnd, create: postgresCreate, alter: postgresAlter, plain: postgresPlain, truncate: postgresTruncate,
+		upsert: postgresUpsert, bulk: postgresBulk,
 		faults: []faultKind{killNode, killNode, killNode, stopNode, pauseNode, restartConnector, crashSource, restartSource, crashTarget, cutSessions},
 	}
 }
@@ -22,7 +23,7 @@ func postgresDialect() *dialect {
 // postgresSetUp is what the generated tables need.
 func postgresSetUp() []string {
 	return []string{
-		"CREATE SEQUENCE public.stamps",
+		"CREATE SCHEMA attic", "CREATE SEQUENCE public.stamps",
 		`CREATE TYPE public.mood AS ENUM ('sad', 'so so', 'it''s "ok"')`,
 		"CREATE TYPE public.pair AS (a int, b text)",
 		"CREATE DOMAIN public.small AS integer CHECK (VALUE < 1000)",
@@ -72,6 +73,9 @@ func postgresEnd(g *generator) []string {
 func postgresCreate(g *generator, t *table) {
 	d := g.d
 	name := d.quote(t.name)
+	if !t.keyed() { // for COPY, which takes no expressions
+		t.after = append(t.after, fmt.Sprintf("ALTER TABLE %s ALTER %s SET DEFAULT %s", name, stampColumn, d.stamp))
+	}
 	for _, c := range t.columns {
 		if oneIn(g.r, 3) && (c.kind.name == "text" || c.kind.name == "bytea" || c.kind.name == "jsonb") {
 			t.after = append(t.after, fmt.Sprintf("ALTER TABLE %s ALTER %s SET STORAGE %s", name, d.quote(c.name), pick(g.r, []string{"EXTERNAL", "MAIN", "EXTENDED"})))
@@ -113,6 +117,20 @@ func postgresTruncate(g *generator, tables []*table) string {
 	return "TRUNCATE " + strings.Join(names, ", ") + pick(g.r, []string{"", " RESTART IDENTITY", " CASCADE"})
 }
 
+func postgresUpsert(g *generator, t *table, insert string) string {
+	return fmt.Sprintf("%s ON CONFLICT (%s) DO UPDATE SET %s", insert, g.d.list(t.key), g.assignments(t))
+}
+
+// postgresBulk copies rows, which stand in the WAL many in a record, or touches all of a table so often that the changes of one
+// transaction are more than the server keeps in memory.
+func postgresBulk(g *generator, t *table) string {
+	name := g.d.quote(t.name)
+	if t.keyed() {
+		return fmt.Sprintf("DO $$ BEGIN FOR pass IN 1..%d LOOP UPDATE %s SET %s; END LOOP; END $$", 2+g.r.IntN(20), name, g.assignments(t))
+	}
+	return fmt.Sprintf("COPY %s (%s) FROM PROGRAM 'seq 1 %d'", name, indexColumn, 1+g.r.IntN(400))
+}
+
 // postgresAlter draws a change of tables.
 func postgresAlter(g *generator) step {
 	t := pick(g.r, g.tables)
@@ -122,7 +140,7 @@ func postgresAlter(g *generator) step {
 		return one("ALTER TABLE " + name + " " + fmt.Sprintf(format, args...))
 	}
 	for {
-		switch g.r.IntN(17) {
+		switch g.r.IntN(19) {
 		case 0, 1, 2:
 			if len(t.columns) < columnsAtMost {
 				return alter("ADD COLUMN %s", g.addColumn(t))
@@ -184,6 +202,17 @@ func postgresAlter(g *generator) step {
 			if t.keyed() && t.engine != "partitioned" && len(t.after) == 0 {
 				return postgresSwap(g, t)
 			}
+		case 17: // it comes into the middle of the others
+			g.serial++
+			label := fmt.Sprintf("'label %d'", g.serial)
+			for _, k := range g.d.kinds {
+				if k.name == "public.mood" {
+					k.literal = among("public.mood", "sad", strings.Trim(label, "'"))
+				}
+			}
+			return step{sql: []string{fmt.Sprintf("ALTER TYPE public.mood ADD VALUE %s BEFORE 'so so'", label)}}
+		case 18: // the table is away for a moment
+			return one("ALTER TABLE "+name+" SET SCHEMA attic", "ALTER TABLE attic."+name+" SET SCHEMA public")
 		case 16:
 			if len(t.columns) > 0 {
 				c := pick(g.r, t.columns)
@@ -247,7 +276,8 @@ func postgresPlain(g *generator, t *table) {
 		t.clauses = []string{"PRIMARY KEY (" + g.d.list(t.key) + ")"}
 		return
 	}
-	t.after = []string{"ALTER TABLE " + g.d.quote(t.name) + " REPLICA IDENTITY FULL"}
+	name := g.d.quote(t.name)
+	t.after = []string{"ALTER TABLE " + name + " REPLICA IDENTITY FULL", fmt.Sprintf("ALTER TABLE %s ALTER %s SET DEFAULT %s", name, stampColumn, g.d.stamp)}
 }
 
 // postgresSwap fills a copy with another column and puts it in the table's place.

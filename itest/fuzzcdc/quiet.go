@@ -83,7 +83,10 @@ func (r *run) quiet(ctx context.Context, round *round) error {
 		return err
 	}
 	r.result.Compared++
-	return r.audit.take(ctx, r.commits)
+	if r.watched {
+		return r.audit.take(ctx, r.commits)
+	}
+	return r.watch(ctx)
 }
 
 // awaitEqual fails with the last difference.
@@ -195,6 +198,9 @@ func (r *run) report(d *difference, err error, tasks []task) error {
 
 // auditLog holds every event of the log against what the source committed.
 func (r *run) auditLog(ctx context.Context, round *round) error {
+	if !r.watched {
+		return nil
+	}
 	t, err := readTrail(ctx, r.Node)
 	if err != nil {
 		return err

@@ -57,6 +57,8 @@ type run struct {
 	dir     string
 	result  Result
 
+	watched bool // the source's commits are noted
+
 	done, failed atomic.Int64 // transactions
 }
 
@@ -166,6 +168,9 @@ func (r *run) setUp(ctx context.Context) error {
 	connectors[0].Config["skipped.operations"] = "none" // truncates, too
 	connectors[0].Config["time.precision.mode"] = pick(rng, []string{"adaptive", "adaptive_time_microseconds", "isostring"})
 	connectors[0].Config["decimal.handling.mode"] = pick(rng, []string{"precise", "string"})
+	if oneIn(rng, 2) {
+		sinks[0].Config["batch.max.rows"] = fmt.Sprint(1 + rng.IntN(50))
+	}
 	sinks[0].Topics = append(sinks[0].Topics, "!"+pipeline.Prefix+".public.keyless*")
 	dir := filepath.Join(r.dir, "node")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -178,10 +183,27 @@ func (r *run) setUp(ctx context.Context) error {
 	if err := r.Node.Start(); err != nil {
 		return err
 	}
+	if oneIn(rng, 2) { // the tables are loaded while they are written
+		return nil
+	}
 	if err := r.awaitStreaming(ctx); err != nil {
 		return err
 	}
-	return pipeline.WithConn(ctx, r.SourceDSN, func(c *pgx.Conn) error { return audit.Watch(ctx, c) })
+	return r.watch(ctx)
+}
+
+// watch begins to note what the source commits, at a moment when the log has all of it.
+func (r *run) watch(ctx context.Context) error {
+	if r.watched {
+		return nil
+	}
+	r.watched = true
+	return pipeline.WithConn(ctx, r.SourceDSN, func(c *pgx.Conn) error {
+		if err := c.QueryRow(ctx, "SELECT pg_current_xact_id()::text::bigint").Scan(&r.commits.since); err != nil {
+			return err
+		}
+		return audit.Watch(ctx, c)
+	})
 }
 
 // round runs the scripts with the changes of tables and the faults between them, and compares.
