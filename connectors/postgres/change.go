@@ -17,6 +17,12 @@ func (s *stream) table(ctx context.Context, id uint32, skipped bool) (*relation,
 	if skipped || !r.captured || s.begin.commit < r.point {
 		return nil, nil
 	}
+	if r.Partitions == 0 { // P22: not before a change, as partitions are described too, and have none of their own
+		var err error
+		if r.Partitions, err = s.Writer.EnsureTopic(ctx, r.Topic, connectors.TopicData); err != nil {
+			return nil, err
+		}
+	}
 	return r, s.Prepare(ctx, &r.Table)
 }
 

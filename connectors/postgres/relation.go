@@ -163,9 +163,6 @@ func (s *stream) relation(ctx context.Context, b []byte) error {
 		return err
 	}
 	r.point = s.loaded[name].at // also of changes to a table that another one of its name has replaced
-	if r.Partitions, err = s.Writer.EnsureTopic(ctx, r.Topic, connectors.TopicData); err != nil {
-		return err
-	}
 	s.relations[m.id] = r
 	return nil
 }

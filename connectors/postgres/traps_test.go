@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/itest/servers"
 )
@@ -552,6 +555,20 @@ tombstone {"id":1}
 c {"id":103} null -> {"id":103,"v":"a"}
 c {"id":201} null -> {"id":201,"v":"e"}`)
 	checkEnds(t, l, list)
+	cl, err := kgo.NewClient(l.opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	topics, err := kadm.NewClient(cl).ListTopics(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range topics.Names() {
+		if strings.HasPrefix(name, "p.public.") && name != "p.public.t" {
+			t.Errorf("partitions share the table's topic, and there is %s", name)
+		}
+	}
 }
 
 func TestP23LoadAndStreamAgree(t *testing.T) {
