@@ -253,9 +253,10 @@ func (c Column) ColumnType(f Flavour) string {
 	s := c.Type
 	length := c.Length
 	if c.Type == "enum" || c.Type == "set" {
+		escape := strings.NewReplacer("'", "''", `\`, `\\`, "\x00", `\0`, "\n", `\n`, "\r", `\r`)
 		labels := make([]string, len(c.Values))
 		for i, v := range c.Values {
-			labels[i] = "'" + strings.ReplaceAll(v, "'", "''") + "'"
+			labels[i] = "'" + escape.Replace(v) + "'"
 		}
 		return s + "(" + strings.Join(labels, ",") + ")"
 	}

@@ -541,6 +541,47 @@ func TestM22HashesOfLongKeys(t *testing.T) {
 	})
 }
 
+// TestM2Sessions has statements of sessions with other charsets and modes, and in comments that the server executes.
+func TestM2Sessions(t *testing.T) {
+	pool.Each(t, func(t *testing.T, m *servers.MySQL) {
+		for _, metadata := range metadataModes(m) {
+			t.Run(metadata, func(t *testing.T) {
+				if err := m.Exec(t.Context(), "", "DROP DATABASE IF EXISTS sess", "CREATE DATABASE sess"); err != nil {
+					t.Fatal(err)
+				}
+				l := newLagging(t, m, "sess")
+				l.start()
+				invisible := "/*!80023 INVISIBLE */"
+				if m.MariaDB() {
+					invisible = "/*M!100300 INVISIBLE */"
+				}
+				l.replay(record(t, m, "sess", metadata, func(exec func(string) error) {
+					for _, s := range []string{
+						"SET NAMES latin1", "CREATE TABLE `\xe9` (`\xfc` INT, e ENUM('\xe9','b') COMMENT '\xe0', d VARCHAR(5) DEFAULT '\xe9')", "INSERT INTO `\xe9` VALUES (1, '\xe9', 'x')", "ALTER TABLE `\xe9` CHANGE `\xdc` `\xf6` INT",
+						"INSERT INTO `\xe9` VALUES (2, 'b', '\xe9')", "RENAME TABLE `\xe9` TO `\xe8`, `\xe8` TO `\xea`", "INSERT INTO `\xea` VALUES (3, 'b', '\xe9')",
+						// The second bytes of these characters are backslashes.
+						"SET NAMES gbk", "CREATE TABLE g (e ENUM('\x81\\','a') CHARACTER SET gbk, n INT)", "INSERT INTO g VALUES ('\x81\\', 1), ('a', 2)",
+						"SET NAMES sjis", "CREATE TABLE s (e SET('\x95\\','\x83\\') CHARACTER SET utf8mb4, n INT COMMENT '\x95\\')", "INSERT INTO s VALUES ('\x95\\', 1), ('\x83\\', 2)",
+						"SET NAMES utf8mb4, sql_mode = 'ANSI_QUOTES'", `CREATE TABLE "a q" ("x""y" INT, "e" ENUM('p','q'))`, `INSERT INTO "a q" VALUES (1, 'q')`, `ALTER TABLE "a q" ADD "z" INT FIRST`, `INSERT INTO "a q" VALUES (0, 1, 'p')`,
+						"SET sql_mode = 'NO_BACKSLASH_ESCAPES'", `CREATE TABLE nb (e ENUM('a\','b'), n INT)`, `INSERT INTO nb VALUES ('a\', 1), ('b', 2)`,
+						"SET sql_mode = 'REAL_AS_FLOAT'", "CREATE TABLE rf (a REAL, b INT)", "INSERT INTO rf VALUES (0.1, 1)", "SET sql_mode = ''",
+						"CREATE /*!50000 TABLE */ ec (a INT DEFAULT 4 " + invisible + ", b INT /* , c INT */)", "INSERT INTO ec VALUES (1)", "/* x */ ALTER /*!99999 FROB */ TABLE ec -- y\n ADD COLUMN c /*! BIGINT */ FIRST;", "INSERT INTO ec VALUES (1, 2)",
+						"CREATE TABLE ci (Aa INT, Bb BIGINT)", "ALTER TABLE ci CHANGE AA cc INT AFTER BB", "INSERT INTO ci VALUES (1, 2)",
+					} {
+						if err := exec(s); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}))
+				if l.rows != 15 || l.blind > 0 || l.looks > 0 {
+					t.Errorf("%d rows, %d not described, %d looks", l.rows, l.blind, l.looks)
+				}
+				l.end()
+			})
+		}
+	})
+}
+
 // generator makes statements of a small world of tables, whose values it knows how to write.
 type generator struct {
 	*rand.Rand
