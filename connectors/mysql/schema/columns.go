@@ -2,7 +2,6 @@ package schema
 
 import (
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/rowtrail/rowtrail/connectors/event"
@@ -88,20 +87,27 @@ func (b *Book) collation(c ddl.Column) string {
 	return c.Collation
 }
 
-// tableChange describes a table without a table map.
+// tableChange describes a table for the topic of schema changes.
 func (b *Book) tableChange(typ string, name ddl.TableName, t *ddl.Table) (event.TableChange, error) {
 	c := event.TableChange{Type: typ, Database: name.Database, Table: name.Table, Charset: t.Charset}
 	if t.Comment != "" {
 		c.Comment = &t.Comment
 	}
-	whole := &ddl.Table{Columns: slices.Clone(t.Columns), Primary: t.Primary, Unique: t.Unique}
-	keys := keyPlaces(whole)
-	for i, column := range t.Columns {
-		tc, err := b.column(column, keys[i])
-		if err != nil {
-			return c, err
+	var err error
+	c.Columns, err = b.Columns(t)
+	return c, err
+}
+
+// Columns are a table's columns without a table map: those that an initial load reads, and that rows of the stream have where a
+// Description is Whole.
+func (b *Book) Columns(t *ddl.Table) ([]event.TableColumn, error) {
+	keys := keyPlaces(t)
+	columns := make([]event.TableColumn, len(t.Columns))
+	for i, c := range t.Columns {
+		var err error
+		if columns[i], err = b.column(c, keys[i]); err != nil {
+			return nil, err
 		}
-		c.Columns = append(c.Columns, tc)
 	}
-	return c, nil
+	return columns, nil
 }
