@@ -204,7 +204,8 @@ func (l *Load) release(t *Task) {
 	}
 }
 
-// Boundary gives the chunks whose rows are to be told here, between two transactions. Each must be given to Told then.
+// Boundary gives the chunks whose rows are to be told here, between two transactions. Each must be given to Told then. The place in
+// the file is enough of the position: high marks are of files.
 func (l *Load) Boundary(now Point) []*Task {
 	l.ready = l.ready[:0]
 	for _, t := range l.active {

@@ -220,7 +220,7 @@ func product(lists ...[]string) []string {
 }
 
 // loadAll reads a table in chunks, from a new Load of the last token for each, and gives column n of the rows.
-func (s *source) loadAll(p *Plan, limit int, between func(chunk int)) []string {
+func (s *source) loadAll(p *Plan, limit int) []string {
 	s.t.Helper()
 	l := NewLoad(Options{Rows: limit})
 	s.check(l.Add(p, ""))
@@ -231,9 +231,6 @@ func (s *source) loadAll(p *Plan, limit int, between func(chunk int)) []string {
 		}
 		l.Tables()[0].limit = limit
 		t := l.Next(at(10))
-		if between != nil {
-			between(chunk)
-		}
 		s.check(t.Read(s.session, still{}))
 		s.check(l.Done(t, nil))
 		for _, t := range l.Boundary(at(10)) {
@@ -292,7 +289,7 @@ func TestKeys(t *testing.T) {
 				p := NewPlan(Table{Database: database, Name: name, Columns: append(columns, "n"), Keys: []Key{key}}, "", "")
 				_, err := s.query("FLUSH STATUS")
 				s.check(err)
-				got := s.loadAll(p, limit, nil)
+				got := s.loadAll(p, limit)
 				if !slices.Equal(got, want) {
 					t.Errorf("%s: rows %v read %d at a time, want %v; %s", c.columns, got, limit, want, p.Chunk(nil, nil, 1))
 				}
@@ -366,6 +363,80 @@ func TestSearch(t *testing.T) {
 				plan, err := s.query("EXPLAIN " + statement)
 				t.Errorf("%s: %d rows looked at for 100: %s: %v %v", c.key, n, statement, plan, err)
 			}
+		}
+	})
+}
+
+// TestLargeRows: a chunk that is larger than it may be ends early, and the next goes on behind it.
+func TestLargeRows(t *testing.T) {
+	m := pool.Get(t, "")
+	s := newSource(t, m)
+	const count, size = 10, 1 << 21
+	s.exec(database, "DROP TABLE IF EXISTS large", "CREATE TABLE large (k INT PRIMARY KEY, b LONGBLOB, n INT)")
+	for i := range count {
+		s.exec(database, fmt.Sprintf("INSERT INTO large VALUES (%d, REPEAT('x', %d), %d)", i, size, i))
+	}
+	p := NewPlan(Table{Database: database, Name: "large", Columns: []string{"k", "b", "n"}, Keys: []Key{intKey("k")}}, "", "")
+	l := NewLoad(Options{Rows: 1000})
+	s.check(l.Add(p, ""))
+	var chunks []int
+	next := 0
+	for !l.Empty() && len(chunks) < 50 {
+		task := l.Next(at(10))
+		s.check(task.Read(s.session, still{}))
+		s.check(l.Done(task, nil))
+		for _, task := range l.Boundary(at(10)) {
+			rows := 0
+			s.check(task.Each(func(row event.Row) error {
+				if string(row[2].Text) != fmt.Sprint(next) || len(row[1].Text) != 2+2*size {
+					t.Errorf("row %s of %d bytes, want %d", row[2].Text, len(row[1].Text), next)
+				}
+				next++
+				rows++
+				return nil
+			}))
+			chunks = append(chunks, rows)
+			l.Told(task)
+		}
+	}
+	if most := maxChunkBytes/(2*size) + 1; next != count || len(chunks) < 2 || slices.Max(chunks) > most {
+		t.Errorf("%d rows in chunks of %v, at most %d", next, chunks, most)
+	}
+}
+
+// TestSomeRows: a filter and a statement of the user's own choose rows, and a mistake in them is an error, not the end.
+func TestSomeRows(t *testing.T) {
+	pool.Each(t, func(t *testing.T, m *servers.MySQL) {
+		s := newSource(t, m)
+		s.exec(database, "DROP TABLE IF EXISTS some", "CREATE TABLE some (k INT PRIMARY KEY, n INT)", "INSERT INTO some VALUES (1,1), (2,2), (3,3), (4,4), (5,5), (6,6), (7,7)")
+		table := Table{Database: database, Name: "some", Columns: []string{"k", "n"}, Keys: []Key{intKey("k")}}
+		for _, c := range []struct{ filter, override, want string }{
+			{"", "", "1 2 3 4 5 6 7"},
+			{"n % 2 = 0 -- even", "", "2 4 6"},
+			{"n = 7 OR n = 1", "", "1 7"},
+			{"n > 100", "", ""},
+			{"", "SELECT * FROM " + database + ".some WHERE n > 3 ORDER BY n DESC", "4 5 6 7"},
+			{"k < 6", "SELECT n + 10 AS n, k FROM " + database + ".some WHERE n > 3", "14 15"},
+		} {
+			got := strings.Join(s.loadAll(NewPlan(table, c.filter, c.override), 2), " ")
+			if got != c.want {
+				t.Errorf("filter %q, override %q: %s, want %s", c.filter, c.override, got, c.want)
+			}
+		}
+		for _, c := range []struct{ filter, override string }{{"nothing = 1", ""}, {"n = ?", ""}, {"", "SELECT n FROM " + database + ".some"}, {"1) OR (1", "x"}} {
+			l := NewLoad(Options{})
+			s.check(l.Add(NewPlan(table, c.filter, c.override), ""))
+			task := l.Next(at(10))
+			err := task.Read(s.session, still{})
+			if err == nil || !strings.Contains(err.Error(), table.Collection()) {
+				t.Errorf("filter %q, override %q: %v", c.filter, c.override, err)
+			}
+			if err := l.Done(task, err); err == nil || l.Next(at(10)) == nil { // which is for the caller to stop
+				t.Errorf("the error is lost: %v", err)
+			}
+		}
+		if got := s.loadAll(NewPlan(table, "", ""), 3); len(got) != 7 {
+			t.Errorf("after errors: %v", got)
 		}
 	})
 }
