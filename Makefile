@@ -65,7 +65,7 @@ checker: build ## the transaction checker: CHECKER=10m by default
 chaos: build ## a cluster whose machines and network fail all the time: CHAOS=10m by default, as root
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/chaos -for $(or $(CHAOS),10m) $(if $(SEED),-seed $(SEED))
 
-fuzz-cdc: build ## random schemas, workloads and faults against a source: FOR=2m by default, SEED=n repeats a run, SOURCE=postgres
+fuzz-cdc: build ## random schemas, workloads and faults against a source: FOR=2m by default, SEED=n repeats a run, SOURCE=postgres|mysql|mariadb
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/fuzzcdc -source $(or $(SOURCE),postgres) -for $(or $(FOR),2m) $(if $(SEED),-seed $(SEED))
 
 failover: build ## how long a partition takes no writes when its leader dies, stops or hands over, as root

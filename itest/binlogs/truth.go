@@ -19,6 +19,15 @@ type truth struct {
 	last     map[string]Table
 }
 
+// Contents are the tables of a database as the server prints them; the session's settings are set for it.
+func Contents(conn *client.Conn, database string) ([]Table, error) {
+	t, err := newTruth(conn, database)
+	if err != nil {
+		return nil, err
+	}
+	return t.changes()
+}
+
 func newTruth(conn *client.Conn, database string) (*truth, error) {
 	for _, s := range []string{"SET NAMES utf8mb4", "SET time_zone='+00:00', sql_mode=''", "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"} {
 		if _, err := conn.Execute(s); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -12,6 +13,7 @@ import (
 	"github.com/rowtrail/rowtrail/itest/audit"
 	"github.com/rowtrail/rowtrail/itest/pipeline"
 	"github.com/rowtrail/rowtrail/itest/servers"
+	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // lockTimeout is how long a session of the workload waits for a lock: a prepared transaction may hold it.
@@ -165,8 +167,12 @@ func (e *postgresEndpoint) read(ctx context.Context, table string, columns, key 
 // postgresAudit reads what test_decoding makes of the same WAL.
 type postgresAudit struct{ dsn string }
 
+// take waits until the log has all: tables without a key are not compared otherwise.
 func (a *postgresAudit) take(ctx context.Context, to *commits) error {
 	return pipeline.WithConn(ctx, a.dsn, func(c *pgx.Conn) error {
+		if err := a.passed(ctx, c); err != nil {
+			return err
+		}
 		var open *commit
 		return audit.Take(ctx, c, func(line string) error {
 			switch {
@@ -182,6 +188,26 @@ func (a *postgresAudit) take(ctx context.Context, to *commits) error {
 			return open.line(line)
 		})
 	})
+}
+
+// passed writes something behind all commits, which flushes them (some sessions did not wait for that), and waits until the connector
+// has confirmed it.
+func (a *postgresAudit) passed(ctx context.Context, c *pgx.Conn) error {
+	var at string
+	if err := c.QueryRow(ctx, "SELECT pg_logical_emit_message(true, 'fuzz', 'behind all')::text").Scan(&at); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(settleTime)
+	for {
+		var reached bool
+		err := c.QueryRow(ctx, "SELECT confirmed_flush_lsn >= $1::text::pg_lsn FROM pg_replication_slots WHERE plugin = 'pgoutput' AND NOT temporary", at).Scan(&reached)
+		if err == nil && reached {
+			return nil
+		}
+		if time.Now().After(deadline) || !sleep.For(ctx, compareEach) {
+			return errors.Join(fmt.Errorf("the connector has not confirmed %s %s after it was written", at, settleTime), err)
+		}
+	}
 }
 
 // line takes a change as test_decoding prints it. The stamp is the table's first column, so that no value is taken for one.

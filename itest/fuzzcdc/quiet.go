@@ -91,15 +91,11 @@ func (r *run) quiet(ctx context.Context, round *round) error {
 
 // awaitEqual fails with the last difference.
 func (r *run) awaitEqual(ctx context.Context, round *round) error {
-	source, err := openPostgres(ctx, r.SourceDSN)
+	source, target, err := r.ends(ctx)
 	if err != nil {
 		return err
 	}
 	defer source.close()
-	target, err := openPostgres(ctx, r.TargetDSN)
-	if err != nil {
-		return err
-	}
 	defer target.close()
 	deadline := time.Now().Add(settleTime)
 	var failedSince time.Time
@@ -161,7 +157,7 @@ func (r *run) compareTable(ctx context.Context, v *view, source, target end) (*d
 	} else if len(want.rows) > 0 || !v.replaced {
 		errs = append(errs, fmt.Errorf("the target: %w", err))
 	}
-	if got, err = readState(ctx, r.Node, v.name, columns, v.key, v.altered); err != nil {
+	if got, err = readState(ctx, r.Node, topicOf(r.namespace, v.name), columns, v.key, v.altered); err != nil {
 		return nil, errors.Join(append(errs, fmt.Errorf("state: %w", err))...)
 	}
 	return compare("state", v.name, want, got, v.altered), errors.Join(errs...)

@@ -48,10 +48,16 @@ func (r *Result) String() string {
 type run struct {
 	Plan
 	pipeline.Pipeline
-	d       *dialect
-	g       *generator
-	src     source
-	audit   auditor
+	d     *dialect
+	g     *generator
+	src   source
+	audit auditor // nil: the source does not tell
+	mysql mysqlPair
+
+	namespace   string // schema or database
+	ends        func(context.Context) (source, target end, err error)
+	crashTarget func(context.Context) error
+
 	commits *commits
 	journal *journal
 	dir     string
@@ -66,10 +72,7 @@ type run struct {
 func Run(ctx context.Context, plan Plan) (*Result, error) {
 	d, ok := dialectOf(plan.Server)
 	if !ok {
-		return nil, fmt.Errorf("SOURCE=%s: want postgres", plan.Server)
-	}
-	if plan.Server != "postgres" {
-		return nil, fmt.Errorf("SOURCE=%s: no connector captures it yet", plan.Server)
+		return nil, fmt.Errorf("SOURCE=%s: want postgres, mysql or mariadb", plan.Server)
 	}
 	dir, err := os.MkdirTemp("", "rowtrail-fuzzcdc-")
 	if err != nil {
@@ -99,7 +102,7 @@ func (r *run) close(keep bool) error {
 		}
 		r.Node = nil // its directory is not removed with it
 	}
-	err := r.Close()
+	err := errors.Join(r.Close(), r.closeMySQL())
 	if !keep {
 		err = errors.Join(err, os.RemoveAll(r.dir))
 	}
@@ -107,7 +110,11 @@ func (r *run) close(keep bool) error {
 }
 
 func (r *run) run(ctx context.Context) error {
-	if err := r.setUp(ctx); err != nil {
+	setUp := r.setUp
+	if r.Server != "postgres" {
+		setUp = r.setUpMySQL
+	}
+	if err := setUp(ctx); err != nil {
 		return err
 	}
 	deadline := time.Now().Add(r.Duration)
@@ -147,23 +154,12 @@ func (r *run) setUp(ctx context.Context) error {
 	if oneIn(rng, 2) {
 		settings["logical_decoding_work_mem"] = "64kB"
 	}
-	load := func(ctx context.Context, conn *pgx.Conn) error {
-		for _, sql := range append(postgresSetUp(), r.g.start()...) {
-			outcome := "done"
-			if _, err := conn.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
-				if !strings.HasPrefix(sql, "INSERT") {
-					return fmt.Errorf("%s: %w", sql, err)
-				}
-				outcome = err.Error()
-			}
-			r.journal.add("start", statement{sql: sql}, outcome)
-		}
-		return nil
-	}
-	if err := r.StartServers(ctx, pipeline.Options{Source: settings, Load: load, Logf: r.Logf}); err != nil {
+	if err := r.StartServers(ctx, pipeline.Options{Source: settings, Load: r.loadPostgres, Logf: r.Logf}); err != nil {
 		return err
 	}
-	r.src, r.audit = &postgresSource{r.Source, r.SourceDSN}, &postgresAudit{r.SourceDSN}
+	r.src, r.audit, r.namespace = &postgresSource{r.Source, r.SourceDSN}, &postgresAudit{r.SourceDSN}, "public"
+	r.crashTarget = func(ctx context.Context) error { return r.Target.Restart(ctx, servers.Immediate) }
+	r.ends = r.postgresEnds
 	connectors, sinks := pipeline.Tasks(r.SourceDSN, r.TargetDSN, partitions)
 	connectors[0].Config["skipped.operations"] = "none" // truncates, too
 	connectors[0].Config["time.precision.mode"] = pick(rng, []string{"adaptive", "adaptive_time_microseconds", "isostring"})
@@ -172,15 +168,7 @@ func (r *run) setUp(ctx context.Context) error {
 		sinks[0].Config["batch.max.rows"] = fmt.Sprint(1 + rng.IntN(50))
 	}
 	sinks[0].Topics = append(sinks[0].Topics, "!"+pipeline.Prefix+".public.keyless*")
-	dir := filepath.Join(r.dir, "node")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
-	}
-	var err error
-	if r.Node, err = process.New(r.Binary, dir, process.Config{Connectors: connectors, Sinks: sinks, Node: map[string]string{"min_free_bytes": "64MiB"}}); err != nil {
-		return err
-	}
-	if err := r.Node.Start(); err != nil {
+	if err := r.startNode(process.Config{Connectors: connectors, Sinks: sinks}); err != nil {
 		return err
 	}
 	if oneIn(rng, 2) { // the tables are loaded while they are written
@@ -192,9 +180,54 @@ func (r *run) setUp(ctx context.Context) error {
 	return r.watch(ctx)
 }
 
+func (r *run) loadPostgres(ctx context.Context, conn *pgx.Conn) error {
+	return r.load(ctx, &postgresSession{conn}, append(postgresSetUp(), r.g.start()...))
+}
+
+func (r *run) postgresEnds(ctx context.Context) (end, end, error) {
+	source, err := openPostgres(ctx, r.SourceDSN)
+	if err != nil {
+		return nil, nil, err
+	}
+	target, err := openPostgres(ctx, r.TargetDSN)
+	if err != nil {
+		source.close()
+		return nil, nil, err
+	}
+	return source, target, nil
+}
+
+// load makes the first tables. A row that the server refuses is not there.
+func (r *run) load(ctx context.Context, s session, list []string) error {
+	for _, sql := range list {
+		outcome := "done"
+		if _, err := s.exec(ctx, sql); err != nil {
+			if !strings.HasPrefix(sql, "INSERT") {
+				return fmt.Errorf("%s: %w", sql, err)
+			}
+			outcome = err.Error()
+		}
+		r.journal.add("start", statement{sql: sql}, outcome)
+	}
+	return nil
+}
+
+func (r *run) startNode(config process.Config) error {
+	dir := filepath.Join(r.dir, "node")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	config.Node = map[string]string{"min_free_bytes": "64MiB"}
+	var err error
+	if r.Node, err = process.New(r.Binary, dir, config); err != nil {
+		return err
+	}
+	return r.Node.Start()
+}
+
 // watch begins to note what the source commits, at a moment when the log has all of it.
 func (r *run) watch(ctx context.Context) error {
-	if r.watched {
+	if r.watched || r.audit == nil {
 		return nil
 	}
 	r.watched = true
@@ -304,7 +337,7 @@ func (r *run) fault(ctx context.Context, kind faultKind) error {
 	case restartSource:
 		return r.src.restart(ctx, servers.Fast)
 	case crashTarget:
-		return r.Target.Restart(ctx, servers.Immediate)
+		return r.crashTarget(ctx)
 	case cutSessions:
 		return r.src.cut(ctx)
 	}

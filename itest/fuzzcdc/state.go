@@ -12,8 +12,8 @@ import (
 )
 
 // topicOf is the topic of a table: what topics' names cannot hold is _.
-func topicOf(table string) string {
-	return pipeline.Prefix + ".public." + strings.Map(func(r rune) rune {
+func topicOf(namespace, table string) string {
+	return pipeline.Prefix + "." + namespace + "." + strings.Map(func(r rune) rune {
 		switch {
 		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '.', r == '_', r == '-':
 			return r
@@ -23,9 +23,9 @@ func topicOf(table string) string {
 }
 
 // readState reads a table as the node's view has it. Columns that a row lacks are told by their names.
-func readState(ctx context.Context, node *process.Rowtrail, table string, columns, key []string, skip map[string]bool) (*copied, error) {
+func readState(ctx context.Context, node *process.Rowtrail, topic string, columns, key []string, skip map[string]bool) (*copied, error) {
 	var body string
-	if err := node.JSON(ctx, "/v1/state/"+url.PathEscape(topicOf(table))+"?text=true", &body); err != nil {
+	if err := node.JSON(ctx, "/v1/state/"+url.PathEscape(topic)+"?text=true", &body); err != nil {
 		return nil, err
 	}
 	c := newCopied(columns)
@@ -37,10 +37,10 @@ func readState(ctx context.Context, node *process.Rowtrail, table string, column
 			Row    map[string]*string
 		}
 		if err := d.Decode(&line); err != nil {
-			return nil, fmt.Errorf("read the state of %s: %w in %.300s", table, err, body)
+			return nil, fmt.Errorf("read the state of %s: %w in %.300s", topic, err, body)
 		}
 		if line.Error != "" {
-			return nil, fmt.Errorf("read the state of %s: %s", table, line.Error)
+			return nil, fmt.Errorf("read the state of %s: %s", topic, line.Error)
 		}
 		row := make([]*string, len(columns))
 		for i, name := range columns {

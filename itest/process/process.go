@@ -2,6 +2,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,7 @@ const (
 	readyTimeout = 60 * time.Second
 	stopTimeout  = 40 * time.Second // more than node.shutdown_timeout
 	quitTimeout  = 5 * time.Second
+	postgres     = "postgres" // the type that tasks have unless they name one
 	pollEvery    = 20 * time.Millisecond
 )
 
@@ -44,12 +46,14 @@ type Rowtrail struct {
 // Connector is what the YAML says of a connector.
 type Connector struct {
 	Name   string
+	Type   string // "": postgres
 	Config map[string]string
 }
 
 // Sink is what the YAML says of a sink.
 type Sink struct {
 	Name   string
+	Type   string // "": postgres
 	Topics []string
 	Config map[string]string
 }
@@ -127,7 +131,7 @@ func (r *Rowtrail) yaml(cfg Config) string {
 		b.WriteString("connectors:\n")
 	}
 	for _, c := range cfg.Connectors {
-		fmt.Fprintf(&b, "  - name: %s\n    type: postgres\n    config:\n", c.Name)
+		fmt.Fprintf(&b, "  - name: %s\n    type: %s\n    config:\n", c.Name, cmp.Or(c.Type, postgres))
 		section("      ", c.Config)
 	}
 	if len(cfg.Sinks) > 0 {
@@ -135,7 +139,7 @@ func (r *Rowtrail) yaml(cfg Config) string {
 	}
 	for _, s := range cfg.Sinks {
 		topics, _ := json.Marshal(s.Topics)
-		fmt.Fprintf(&b, "  - name: %s\n    type: postgres\n    topics: %s\n    config:\n", s.Name, topics)
+		fmt.Fprintf(&b, "  - name: %s\n    type: %s\n    topics: %s\n    config:\n", s.Name, cmp.Or(s.Type, postgres), topics)
 		section("      ", s.Config)
 	}
 	b.WriteString(cfg.More)
