@@ -17,6 +17,7 @@ type Decoder struct {
 	after   Row
 	keyRow  Row
 	absent  []bool // columns that the event's position calls absent
+	keys    []byte // the arena of keys
 }
 
 type decoderColumn struct {
@@ -77,11 +78,13 @@ func (d *Decoder) Decode(value []byte, pos Position) (Change, error) {
 }
 
 // DecodeKey reads a record's key into a Row with only the key columns present. A null key gives a nil Row.
-// The result is valid until the next call.
+// The result is valid until the next call of DecodeKey: Decode leaves it as it is, so that a record's key and value are there together.
 func (d *Decoder) DecodeKey(key []byte) (Row, error) {
 	if len(key) == 0 {
 		return nil, nil
 	}
+	d.s.arena, d.keys = d.keys, d.s.arena
+	defer func() { d.s.arena, d.keys = d.keys, d.s.arena }()
 	d.s.reset(key)
 	var row Row
 	err := d.payload(func() (err error) {
