@@ -418,7 +418,7 @@ func TestSomeRows(t *testing.T) {
 			{"", "SELECT * FROM " + database + ".some WHERE n > 3 ORDER BY n DESC", "4 5 6 7"},
 			{"k < 6", "SELECT n + 10 AS n, k FROM " + database + ".some WHERE n > 3", "14 15"},
 		} {
-			got := strings.Join(s.loadAll(NewPlan(table, c.filter, c.override), 2), " ")
+			got := strings.Join(s.loadAll(NewPlan(table, c.filter, c.override), 1), " ")
 			if got != c.want {
 				t.Errorf("filter %q, override %q: %s, want %s", c.filter, c.override, got, c.want)
 			}
