@@ -103,6 +103,8 @@ func (s *mysql) properties() map[string]string {
 	return map[string]string{
 		"database.hostname": s.server.Host(), "database.port": strconv.Itoa(s.server.Port()),
 		"database.user": s.server.User(), "database.password": s.server.Password(), "database.include.list": s.database,
+		// Rowtrail has no initial load of MySQL yet.
+		"snapshot.mode": "no_data",
 	}
 }
 

@@ -41,8 +41,9 @@ func startNode(ctx context.Context, binary, dir string, c connection, m *mode) (
 	var yaml strings.Builder
 	yaml.WriteString("connectors:\n")
 	for _, prefix := range []string{prefixPlain, prefixSchemas} {
-		typ, props := c.rowtrail(prefix)
-		maps.Copy(props, common(prefix, m))
+		typ, own := c.rowtrail(prefix)
+		props := common(prefix, m)
+		maps.Copy(props, own)
 		enable := "false"
 		if prefix == prefixSchemas {
 			enable = "true"

@@ -61,8 +61,8 @@ func (c *comparison) mode(ctx context.Context, server string, s source, m *mode,
 		return fmt.Errorf("make the tables: %w", err)
 	}
 	end := s.dataTopic(endTable)
-	props := s.debezium()
-	maps.Copy(props, common(prefixDebezium, m))
+	props := common(prefixDebezium, m)
+	maps.Copy(props, s.debezium())
 	maps.Copy(props, engineProps(database))
 	if err := c.engine.capture(props, prefixDebezium+"."+end); err != nil {
 		return err
