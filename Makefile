@@ -44,7 +44,7 @@ conformance-librdkafka: build ## librdkafka's own tests, LIBRDKAFKA=its source t
 	@test -n '$(LIBRDKAFKA)' || { echo 'name the source tree of librdkafka: LIBRDKAFKA=dir make conformance-librdkafka'; exit 1; }
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/conformance -librdkafka '$(LIBRDKAFKA)'
 
-debezium: build ## events beside those of Debezium's embedded engine, field by field; RUN=regexp selects modes, JSON=1 prints JSON, SEED=n
+debezium: build ## events beside those of Debezium's embedded engine, field by field; SOURCE=postgres,mysql RUN=regexp of modes JSON=1 SEED=n
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/debezium $(if $(SOURCE),-source '$(SOURCE)') $(if $(RUN),-run '$(RUN)') $(if $(SEED),-seed $(SEED)) $(if $(JSON),-output json) $(if $(KEEP),-keep)
 
 debezium-page: ## docs/debezium.md from the list of explained differences

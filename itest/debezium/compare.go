@@ -13,9 +13,6 @@ type missing struct{}
 
 func (missing) String() string { return "(missing)" }
 
-// MarshalJSON writes it in reports.
-func (missing) MarshalJSON() ([]byte, error) { return []byte(`"(missing)"`), nil }
-
 // difference is one place in which the two sides differ.
 type difference struct {
 	server  string
@@ -144,7 +141,7 @@ func (t *tagger) op(r *record) string {
 	if r.topic == topicMessage {
 		return opMessage
 	}
-	if r.topic == topicTransaction {
+	if r.topic == topicTransaction || r.topic == topicSchemaChanges {
 		return opOther
 	}
 	switch r.op() {

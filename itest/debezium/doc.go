@@ -2,7 +2,7 @@
 // field by field.
 //
 //	make debezium
-//	make debezium RUN='decimal.*' SOURCE=postgres
+//	make debezium RUN='decimal.*' SOURCE=postgres,mysql
 //	make debezium JSON=1
 //
 // The matrix is generated: all types with border values and random ones, times what happens to a row (initial load, insert, update,

@@ -142,11 +142,11 @@ func (e *engine) next(ctx context.Context, deadline time.Time) (engineEvent, err
 			return event, fmt.Errorf("the Java program has ended; its log is %s", e.log.Name())
 		}
 		if event.Error != "" {
-			return event, fmt.Errorf("Debezium's engine ended: %s; its log is %s", event.Error, e.log.Name())
+			return event, fmt.Errorf("the engine of Debezium ended: %s; its log is %s", event.Error, e.log.Name())
 		}
 		return event, nil
 	case <-timer.C:
-		return engineEvent{}, fmt.Errorf("Debezium's events did not arrive in time; its log is %s", e.log.Name())
+		return engineEvent{}, fmt.Errorf("events of Debezium did not arrive in time; its log is %s", e.log.Name())
 	case <-ctx.Done():
 		return engineEvent{}, ctx.Err()
 	}

@@ -27,10 +27,10 @@ func (e *entry) explains(d *difference) bool {
 
 // entries are all known differences. The first that explains a difference counts.
 func entries() []entry {
-	return slices.Concat(envelopeEntries(), rowEntries(), pgTimeEntries(), pgNumberEntries(), pgTypeEntries())
+	return slices.Concat(envelopeEntries(), rowEntries(), pgTimeEntries(), pgNumberEntries(), pgTypeEntries(), mysqlEntries())
 }
 
-func everywhere() []string   { return []string{serverPostgres} }
+func everywhere() []string   { return []string{serverPostgres, serverMySQL} }
 func postgresOnly() []string { return []string{serverPostgres} }
 
 // envelopeEntries are of events as such: topics, headers, source blocks, transactions.
@@ -146,9 +146,9 @@ func rowEntries() []entry {
 			},
 		},
 		{
-			id: "absent-before", servers: postgresOnly(), by: byRowtrail,
+			id: "absent-before", servers: everywhere(), by: byRowtrail,
 			reason: "Columns that the source did not send are left out of `before`. Debezium writes null, or an empty value of the type where the column is `NOT NULL`, which cannot be told from values. " +
-				"So the fields of `before` that are not of the key are optional in the Connect schema.",
+				"So, also where the source sends all, the fields of `before` that are not of the key are optional in the Connect schema.",
 			match: func(d *difference) bool {
 				if _, rest, ok := d.schema(); ok {
 					return rest == ".optional" && strings.HasPrefix(d.place(), "value.schema/before/") && d.ours == true

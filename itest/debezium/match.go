@@ -21,43 +21,45 @@ func (d *difference) typ() string {
 	return strings.TrimPrefix(strings.TrimPrefix(d.kase, "key "), "unchanged ")
 }
 
-// value tells that the difference is in a column's value, in an image of the row or in a key, and where in the value.
-func (d *difference) value() (column, rest string, ok bool) {
+// value tells that the difference is in a column's value, in an image of the row or in a key.
+func (d *difference) value() (column string, ok bool) {
 	for _, part := range []string{"value.before.", "value.after.", "key.", "headers.__debezium.oldkey.", "headers.__debezium.newkey."} {
 		if name, found := strings.CutPrefix(d.place(), part); found && !strings.HasPrefix(name, "schema") {
-			return cutColumn(name)
+			column, _ := cutColumn(name)
+			return column, true
 		}
 	}
-	return "", "", false
+	return "", false
 }
 
 // schema tells that the difference is in a column's Connect schema, and where in that.
 func (d *difference) schema() (column, rest string, ok bool) {
 	for _, part := range []string{"value.schema/before/", "value.schema/after/", "key.schema/", "headers.__debezium.oldkey.schema/", "headers.__debezium.newkey.schema/"} {
 		if name, found := strings.CutPrefix(d.place(), part); found {
-			return cutColumn(name)
+			column, rest = cutColumn(name)
+			return column, rest, true
 		}
 	}
 	return "", "", false
 }
 
 // cutColumn parts v[0].scale into v and [0].scale.
-func cutColumn(name string) (column, rest string, ok bool) {
+func cutColumn(name string) (column, rest string) {
 	if strings.HasPrefix(name, "a.b") { // a name with a point
-		return "a.b", name[len("a.b"):], true
+		return "a.b", name[len("a.b"):]
 	}
 	end := strings.IndexAny(name, ".[/ ")
 	if strings.HasPrefix(name, "with space") {
 		end = -1
 	}
 	if end < 0 {
-		return name, "", true
+		return name, ""
 	}
-	return name[:end], name[end:], true
+	return name[:end], name[end:]
 }
 
 func (d *difference) inValue() bool {
-	_, _, ok := d.value()
+	_, ok := d.value()
 	return ok
 }
 
@@ -71,7 +73,7 @@ func (d *difference) ofType(types ...string) bool {
 	if !slices.Contains(types, d.typ()) {
 		return false
 	}
-	column, _, ok := d.value()
+	column, ok := d.value()
 	if !ok {
 		column, _, ok = d.schema()
 	}
@@ -90,6 +92,12 @@ func isText(v any, texts ...string) bool {
 
 // isSpecial tells NaN and the infinities of numbers.
 func isSpecial(v any) bool { return isText(v, "NaN", "Infinity", "-Infinity") }
+
+// isNumber tells a number by its value.
+func isNumber(v any, value string) bool {
+	n, ok := v.(json.Number)
+	return ok && same(n, json.Number(value))
+}
 
 // sameFloat tells that both numbers are read as the same float of 64 bits, or of 32.
 func sameFloat(a, b any, bits int) bool {

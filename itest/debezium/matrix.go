@@ -63,7 +63,7 @@ func (m *matrix) add(c cell, d *difference, entries []entry) {
 
 // compare files what two captures of the same tables differ in.
 func (m *matrix) compare(server string, md *mode, schemas bool, cases []tableCase, c connection, ours, theirs []record, entries []entry) {
-	rows := map[string]string{topicMessage: "messages", topicTransaction: "transactions"}
+	rows := map[string]string{topicMessage: "messages", topicTransaction: "transactions", topicSchemaChanges: "schema changes"}
 	for _, k := range cases {
 		rows[c.dataTopic(k.table)] = k.name
 		for _, t := range k.also {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/go-mysql-org/go-mysql/client"
 
@@ -106,6 +107,11 @@ func (s *mysql) properties() map[string]string {
 		// Rowtrail has no initial load of MySQL yet.
 		"snapshot.mode": "no_data",
 	}
+}
+
+// ready: the last of the schema's events is there, which are written behind the place in the log where the stream begins.
+func (s *mysql) ready(last *record) bool {
+	return last.topic == topicSchemaChanges && strings.Contains(text(field(payload(last.value), "ddl")), endTable)
 }
 
 func (s *mysql) dataTopic(table string) string { return s.database + "." + table }

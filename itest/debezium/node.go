@@ -13,8 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/rowtrail/rowtrail/connectors"
-	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/log/sleep"
 )
@@ -24,6 +22,18 @@ const (
 	prefixPlain    = "plain"
 	prefixSchemas  = "schemas"
 	prefixDebezium = "debezium"
+)
+
+// status is what /v1/connectors says of a connector.
+type status struct{ Name, State, Error string }
+
+const (
+	stateFailed    = "failed"
+	stateRetrying  = "retrying"
+	stateStreaming = "streaming"
+
+	// positionHeader is the one header of Rowtrail's that is no JSON.
+	positionHeader = "rowtrail.position"
 )
 
 const (
@@ -82,16 +92,16 @@ func common(prefix string, m *mode) map[string]string {
 func (n *node) waitStreaming(ctx context.Context) error {
 	deadline := time.Now().Add(loadTimeout)
 	for {
-		var list []connectors.Status
+		var list []status
 		if err := n.JSON(ctx, "/v1/connectors", &list); err != nil {
 			return fmt.Errorf("read the state of the connectors: %w", err)
 		}
 		streaming := 0
 		for _, s := range list {
-			if s.State == connectors.StateFailed || s.State == connectors.StateRetrying {
+			if s.State == stateFailed || s.State == stateRetrying {
 				return fmt.Errorf("connector %s is %s: %s", s.Name, s.State, s.Error)
 			}
-			if s.State == connectors.StateStreaming {
+			if s.State == stateStreaming {
 				streaming++
 			}
 		}
@@ -190,12 +200,12 @@ func (n *node) awaitEnd(ctx context.Context, admin *kadm.Client, prefix, end str
 
 // failed is the error of a connector that has failed.
 func (n *node) failed(ctx context.Context) error {
-	var list []connectors.Status
+	var list []status
 	if err := n.JSON(ctx, "/v1/connectors", &list); err != nil {
 		return err
 	}
 	for _, s := range list {
-		if s.State == connectors.StateFailed {
+		if s.State == stateFailed {
 			return fmt.Errorf("connector %s failed: %s", s.Name, s.Error)
 		}
 	}
@@ -214,7 +224,7 @@ func ownRecord(r *kgo.Record, prefix string) (record, error) {
 	raw := engineRecord{Key: r.Key, Value: r.Value, Headers: map[string]json.RawMessage{}}
 	for _, h := range r.Headers {
 		raw.Headers[h.Key] = h.Value
-		if h.Key == event.PositionHeader {
+		if h.Key == positionHeader {
 			raw.Headers[h.Key] = json.RawMessage(`"binary"`)
 		}
 	}

@@ -105,6 +105,11 @@ func (p *postgres) debezium() map[string]string {
 	}
 }
 
+// ready: the initial load is over.
+func (p *postgres) ready(last *record) bool {
+	return field(payload(last.value), "source", "snapshot") == "last"
+}
+
 // dataTopic is a table's topic without the prefix.
 func (p *postgres) dataTopic(table string) string { return "public." + strings.Trim(table, `"`) }
 

@@ -109,8 +109,6 @@ const (
 )
 
 // transactionID is the form of Postgres' <txid>:<lsn> and of GTIDs.
-//
-//nolint:gochecknoglobals // immutable
 var transactionID = regexp.MustCompile(`^(\d+:\d+|[0-9a-f-]{36}(:\w+)?:\d+|\d+-\d+-\d+)$`)
 
 // withoutTimes sets aside what the comparison does not compare: the time of processing, the connector's name and version, ids of
@@ -180,9 +178,14 @@ const (
 	topicSchemaChanges = "schema changes" // of MySQL and MariaDB, whose topic is named as the prefix
 )
 
-// identity is what records are matched by: their key's text, with numbers by their value.
+// identity is what records are matched by: their key's text, with numbers by their value; a statement's, whose key is the database, also by
+// its text.
 func (r *record) identity() string {
-	b, err := json.Marshal(canonical(payload(r.key)))
+	key := canonical(payload(r.key))
+	if r.topic == topicSchemaChanges {
+		key = []any{key, r.ddl()}
+	}
+	b, err := json.Marshal(key)
 	if err != nil {
 		return fmt.Sprint(r.key)
 	}

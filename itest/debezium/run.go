@@ -80,7 +80,8 @@ func (c *comparison) mode(ctx context.Context, server string, s source, m *mode,
 		return err
 	}
 	theirs := &collected{}
-	if err := c.await(ctx, theirs, (*collected).loaded); err != nil {
+	ready := func(t *collected) bool { return len(t.plain) > 0 && s.ready(&t.plain[len(t.plain)-1]) }
+	if err := c.await(ctx, theirs, ready); err != nil {
 		return err
 	}
 	for _, k := range cases {
@@ -129,11 +130,6 @@ func engineProps(name string) map[string]string {
 type collected struct {
 	plain, schemas []record
 	end            bool
-}
-
-// loaded tells that the initial load is over.
-func (t *collected) loaded() bool {
-	return len(t.plain) > 0 && field(payload(t.plain[len(t.plain)-1].value), "source", "snapshot") == "last"
 }
 
 // await collects events until done.

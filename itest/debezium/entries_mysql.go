@@ -1,0 +1,105 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+)
+
+func mysqlOnly() []string { return []string{serverMySQL} }
+
+// noDate are dates that no calendar has, as MySQL prints them.
+var noDate = regexp.MustCompile(`^(0000-|\d{4}-00-|\d{4}-\d\d-00|2023-02-31)`)
+
+// mysqlEntries are the differences on MySQL.
+func mysqlEntries() []entry {
+	statement := func(d *difference, name string) bool {
+		return (d.kase == "schema changes" || d.op == opTruncate) && d.place() == "value.source."+name
+	}
+	return []entry{
+		{
+			id: "schema-load", servers: mysqlOnly(), by: byRowtrail,
+			reason: "Debezium begins the topic of schema changes with the statements that make all tables. Rowtrail writes what changes; the tables as they are stand in `<prefix>.schema`.",
+			match: func(d *difference) bool {
+				return d.kase == "schema changes" && d.path == "record" && isMissing(d.ours) && field(payload(d.theirRecord.value), "source", "snapshot") != "false"
+			},
+		},
+		{
+			id: "truncate-statements", servers: mysqlOnly(), by: byRowtrail,
+			reason: "`TRUNCATE` is a statement of the topic of schema changes, and, unless `skipped.operations` has it, an event of the table. In Debezium it is only the latter.",
+			match: func(d *difference) bool {
+				return d.kase == "schema changes" && d.path == "record" && isMissing(d.theirs) && strings.HasPrefix(d.ourRecord.ddl(), "TRUNCATE")
+			},
+		},
+		{
+			id: "statement-place", servers: mysqlOnly(), by: byRowtrail,
+			reason: "`source.pos` of a statement is where its transaction begins in the binary log. Debezium has the place of the statement itself, behind the GTID.",
+			match:  func(d *difference) bool { return statement(d, "pos") },
+		},
+		{
+			id: "statement-thread", servers: mysqlOnly(), by: byRowtrail,
+			reason: "`source.thread` of a statement is the session that ran it. Debezium has it of rows alone.",
+			match:  func(d *difference) bool { return statement(d, "thread") && d.theirs == nil },
+		},
+		{
+			id: "statement-time", servers: mysqlOnly(), by: byRowtrail,
+			reason: "`source.ts_us` and `ts_ns` of a statement have microseconds, as those of rows have. Debezium has milliseconds.",
+			match: func(d *difference) bool {
+				return statement(d, "ts_us") && strings.HasSuffix(text(d.theirs), "000") || statement(d, "ts_ns") && strings.HasSuffix(text(d.theirs), "000000")
+			},
+		},
+		{
+			id: "no-dates", servers: mysqlOnly(), by: byRowtrail,
+			reason: "Dates that no calendar has (0000-00-00, 2023-00-15, 2023-02-31) are the source's text. Debezium has null, or 1970-01-01 where the column is `NOT NULL` and for 2023-02-31. " +
+				"`zero.date.handling.mode` changes it: see [types of MySQL](sources.md#types-of-mysql-and-mariadb).",
+			match: func(d *difference) bool {
+				date, ok := d.ours.(string)
+				return d.inValue() && ok && noDate.MatchString(date) && (d.theirs == nil || d.typeStarts("date"))
+			},
+		},
+		{
+			id: "years-of-two-digits", servers: mysqlOnly(), by: byRowtrail,
+			reason: "A year is the source's. Debezium moves the years 0 to 99 of dates into this century or the last (`enable.time.adjuster`), and a `YEAR` of 0000 is 1900.",
+			match: func(d *difference) bool {
+				return d.inValue() && (d.typ() == "date" && d.theirs != nil && (isNumber(d.ours, "-719162") || isText(d.ours, "0001-01-01Z")) || d.typ() == "year" && isNumber(d.ours, "0"))
+			},
+		},
+		{
+			id: "float-digits-of-mysql", servers: mysqlOnly(), by: byDebezium,
+			reason: "As `float-digits`: Java's digits are sometimes longer.",
+			match: func(d *difference) bool {
+				return d.inValue() && (d.ofType("float") && sameFloat(d.ours, d.theirs, 32) || d.ofType("double", "real") && sameFloat(d.ours, d.theirs, 64))
+			},
+		},
+		{
+			id: "float-as-double", servers: mysqlOnly(), by: byRowtrail,
+			reason: "`FLOAT(7,3)`, whose Connect schema is a double, has the shortest digits of its 32 bits: 1234.567. Debezium's are those of 64 bits: 1234.5670166015625.",
+			match: func(d *difference) bool {
+				return d.ofType("float(7,3)") && d.inValue() && sameFloat(d.ours, d.theirs, 32)
+			},
+		},
+		{
+			id: "commas-in-labels", servers: mysqlOnly(), by: byDebezium,
+			reason: "A label of an `ENUM` is what it is. Debezium escapes its commas with a backslash, in values and in the schema's `allowed`.",
+			match: func(d *difference) bool {
+				ours, _ := d.ours.(string)
+				theirs, _ := d.theirs.(string)
+				return d.typeStarts("enum") && strings.ReplaceAll(theirs, `\,`, ",") == ours
+			},
+		},
+		{
+			id: "json-text", servers: mysqlOnly(), by: byRowtrail,
+			reason: "`JSON` is the server's text, with its spaces and numbers. Debezium prints it anew: 1e15 is 1000000000000000, and negative times are damaged.",
+			match: func(d *difference) bool {
+				_, ours := d.ours.(string)
+				_, theirs := d.theirs.(string)
+				return d.ofType("json") && d.inValue() && ours && theirs
+			},
+		},
+	}
+}
+
+// ddl is the statement of a schema change.
+func (r *record) ddl() string {
+	ddl, _ := field(payload(r.value), "ddl").(string)
+	return ddl
+}
