@@ -48,6 +48,13 @@ func mysqlEntries() []entry {
 			},
 		},
 		{
+			id: "statement-columns", servers: mysqlOnly(), by: byRowtrail,
+			reason: "`tableChanges` of a statement has the columns that the table has when Rowtrail reads the statement, which is later than the statement when others follow at once. Debezium has those behind the statement. To be mended.",
+			match: func(d *difference) bool {
+				return d.kase == "schema changes" && strings.HasPrefix(d.place(), "value.tableChanges[") && strings.Contains(d.place(), ".table.columns")
+			},
+		},
+		{
 			id: "no-dates", servers: mysqlOnly(), by: byRowtrail,
 			reason: "Dates that no calendar has (0000-00-00, 2023-00-15, 2023-02-31) are the source's text. Debezium has null, or 1970-01-01 where the column is `NOT NULL` and for 2023-02-31. " +
 				"`zero.date.handling.mode` changes it: see [types of MySQL](sources.md#types-of-mysql-and-mariadb).",

@@ -134,7 +134,7 @@ func pgTypeEntries() []entry {
 		},
 		{
 			id: "text-of-unknown-types", servers: postgresOnly(), by: byRowtrail,
-			reason: "A column of a type that has no form in Connect is its text. Debezium leaves the column out (`include.unknown.datatypes`): geometric types but `point`, composites, multiranges, `tsquery`, `pg_lsn`, `cube`, " +
+			reason: "A column of a type that has no form in Connect is its text. Debezium leaves the column out (`include.unknown.datatypes`): geometric types but `point`, composites, multiranges, `tsquery`, `pg_lsn`, `txid_snapshot`, `regclass`, `cube`, " +
 				"and arrays of `money`, `interval`, `name`, `xml`, `point`, `bit varying` and of domains.",
 			match: func(d *difference) bool {
 				unknown := slices.Contains([]string{

@@ -113,7 +113,7 @@ func run(ctx context.Context, o options, whole bool) (good bool, err error) {
 	began := time.Now()
 	for _, name := range o.servers {
 		if err := c.server(ctx, name); err != nil {
-			return false, fmt.Errorf("%s: %w", name, err)
+			return false, errors.Join(fmt.Errorf("%s: %w", name, err), c.matrix.report(os.Stdout, o.asJSON))
 		}
 	}
 	if err := c.matrix.report(os.Stdout, o.asJSON); err != nil {

@@ -46,8 +46,8 @@ func settings(server string) []setting {
 	if server == serverPostgres {
 		return append(list, setting{propInterval, []string{"string", "numeric"}}, setting{propHstore, []string{"json", "map"}})
 	}
-	// MySQL's own default comes first; its connectors know no microseconds of dates and times but in time.
-	list[1].values = []string{"adaptive_time_microseconds", "adaptive", "microseconds", "isostring", "connect"}
+	// MySQL's own default comes first; Debezium has no adaptive there any more.
+	list[1].values = []string{"adaptive_time_microseconds", "microseconds", "isostring", "connect"}
 	return append(list, setting{propUnsigned, []string{"precise", "long"}})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -173,11 +174,9 @@ func (n *node) awaitEnd(ctx context.Context, admin *kadm.Client, prefix, end str
 				names = append(names, name)
 			}
 		}
+		// A topic that is being made has no leader yet: then an error says so, and it is asked again.
 		offsets, err := admin.ListCommittedOffsets(ctx, names...)
-		if err != nil {
-			return nil, fmt.Errorf("list offsets: %w", err)
-		}
-		if o, ok := offsets.Lookup(prefix+"."+end, 0); ok && o.Offset > 0 {
+		if o, ok := offsets.Lookup(prefix+"."+end, 0); err == nil && ok && o.Offset > 0 {
 			ends := map[string]int64{}
 			offsets.Each(func(o kadm.ListedOffset) {
 				if o.Offset > 0 {
@@ -187,7 +186,7 @@ func (n *node) awaitEnd(ctx context.Context, admin *kadm.Client, prefix, end str
 			return ends, nil
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("the last row did not arrive in %s.%s; the node's log is %s", prefix, end, n.LogFile())
+			return nil, errors.Join(fmt.Errorf("the last row did not arrive in %s.%s; the node's log is %s", prefix, end, n.LogFile()), err)
 		}
 		if err := n.failed(ctx); err != nil {
 			return nil, err
