@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/connectors/mysql/chunks"
 )
 
 // table is a table as the source's catalog has it now.
@@ -17,6 +18,7 @@ type table struct {
 	comment      string
 	columns      []column
 	primary      []string
+	keys         []chunks.Key
 	unique       []string // of a unique key on whole columns that are NOT NULL, where there is no primary key
 }
 
@@ -169,7 +171,7 @@ func labels(typ string) []string {
 }
 
 func readKeys(ctx context.Context, s *session, where string, byName map[string]*table) error {
-	found, err := s.query(ctx, `SELECT table_schema, table_name, index_name, column_name, sub_part FROM information_schema.statistics
+	found, err := s.query(ctx, `SELECT table_schema, table_name, index_name, column_name, sub_part, index_type FROM information_schema.statistics
  WHERE non_unique = 0 AND `+where+" ORDER BY table_schema, table_name, index_name = 'PRIMARY' DESC, index_name, seq_in_index")
 	if err != nil {
 		return fmt.Errorf("read keys: %w", err)
@@ -181,12 +183,22 @@ func readKeys(ctx context.Context, s *session, where string, byName map[string]*
 		if t == nil {
 			continue
 		}
-		index := string(r[2])
+		index, col := string(r[2]), t.column(string(r[3]))
+		if n := len(t.keys); n == 0 || t.keys[n-1].Name != index {
+			t.keys = append(t.keys, chunks.Key{Name: index})
+		}
+		key := chunks.KeyColumn{Name: string(r[3]), Partial: true}
+		if col != nil {
+			// MariaDB's unique keys on long values are of a hash.
+			key.DataType, key.Nullable, key.Partial = col.facts.DataType, !col.notNull, r[4] != nil || string(r[5]) == "HASH" && t.engine == "InnoDB"
+		}
+		last := &t.keys[len(t.keys)-1]
+		last.Columns = append(last.Columns, key)
 		if index == "PRIMARY" {
 			t.primary = append(t.primary, string(r[3]))
 			continue
 		}
-		if c := t.column(string(r[3])); c == nil || !c.notNull || r[4] != nil {
+		if key.Partial || key.Nullable {
 			unfit[t.String()+"."+index] = true
 		}
 		if now, any := chosen[t]; any && now != index && !unfit[t.String()+"."+now] {

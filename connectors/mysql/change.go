@@ -6,6 +6,7 @@ import (
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
+	"github.com/rowtrail/rowtrail/connectors/mysql/chunks"
 )
 
 // rows writes the rows of one event.
@@ -25,7 +26,12 @@ func (s *stream) rows(ctx context.Context, e *binlog.Event) error {
 	if skip, err := s.undone(ctx, r); skip || err != nil {
 		return err
 	}
-	if s.skips(e.Rows.Op) {
+	var window *chunks.Window
+	if s.loader != nil {
+		window = s.loader.load.Window(r.Collection)
+	}
+	skips := s.skips(e.Rows.Op)
+	if skips && window == nil {
 		return nil
 	}
 	s.group.touched[r] = ordinal
@@ -37,6 +43,21 @@ func (s *stream) rows(ctx context.Context, e *binlog.Event) error {
 		more, err := e.Rows.Next(r.layout, r.before, r.after)
 		if err != nil || !more {
 			return err
+		}
+		if e.Rows.Op == event.OpUpdate {
+			r.whole = true
+			for i := range r.before {
+				r.whole = r.whole && r.before[i].State != event.Absent
+			}
+			connectors.Fill(r.after, r.before)
+		}
+		if window != nil {
+			if err := s.touch(ctx, window, r, e.Rows.Op); err != nil {
+				return err
+			}
+		}
+		if skips {
+			continue
 		}
 		if err := s.Prepare(ctx, &r.Table); err != nil {
 			return err
@@ -70,16 +91,11 @@ func (s *stream) row(r *relation, op event.Op) error {
 	case event.OpDelete:
 		return s.Change(&r.Table, op, r.before, nil, r.before, nil)
 	}
-	whole := true
-	for i := range r.before {
-		whole = whole && r.before[i].State != event.Absent
-	}
-	connectors.Fill(r.after, r.before)
 	if r.KeyChanged(r.before, r.after) {
 		return s.Rekey(&r.Table, r.before, r.after, r.absentColumns(), func() { s.Next(&r.Table) })
 	}
 	before := r.before
-	if !whole {
+	if !r.whole {
 		before = nil // some columns are not the row as it was
 	}
 	return s.Change(&r.Table, event.OpUpdate, before, r.after, r.after, r.absentColumns())

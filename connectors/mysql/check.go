@@ -35,6 +35,9 @@ func (c *Config) inspect(ctx context.Context, s *session) (*inspection, error) {
 	if in.server, err = s.server(ctx); err != nil {
 		return nil, err
 	}
+	if in.server.mariaDB != c.MariaDB {
+		return in, nil
+	}
 	if in.status, err = s.binlogStatus(ctx); denied(err) {
 		in.noState = err
 	} else if err != nil {

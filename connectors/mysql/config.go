@@ -19,7 +19,8 @@ type SnapshotMode string
 
 // Supported snapshot modes.
 const (
-	SnapshotNoData SnapshotMode = "no_data" // stream only
+	SnapshotInitial SnapshotMode = "initial" // load beside the stream
+	SnapshotNoData  SnapshotMode = "no_data" // stream only
 )
 
 // Kinds of connectors.
@@ -45,9 +46,10 @@ type Config struct {
 
 	databases, tables connectors.Filter
 
-	Snapshot      SnapshotMode
-	SchemaChanges bool // include.schema.changes
-	Query         bool // include.query
+	Snapshot        SnapshotMode
+	SnapshotThreads int
+	SchemaChanges   bool // include.schema.changes
+	Query           bool // include.query
 }
 
 // parser reads the properties that MySQL and MariaDB alone have.
@@ -123,13 +125,14 @@ func (p parser) identity(c *Config) {
 }
 
 func (p parser) snapshot(c *Config) {
-	mode := p.Choice("snapshot.mode", string(SnapshotNoData), string(SnapshotNoData), "never", "schema_only", "initial", "initial_only")
+	mode := p.Choice("snapshot.mode", string(SnapshotInitial), string(SnapshotInitial), string(SnapshotNoData), "never", "schema_only", "initial_only")
 	switch mode {
 	case "never", "schema_only": // former names of no_data
 		mode = string(SnapshotNoData)
-	case "initial", "initial_only":
-		p.Fail("snapshot.mode", fmt.Errorf("%s is not there yet for MySQL and MariaDB; use no_data: the connector captures what changes from now on", mode))
+	case "initial_only":
+		p.Fail("snapshot.mode", fmt.Errorf("%s is not there yet for MySQL and MariaDB; use initial or no_data", mode))
 	}
+	c.SnapshotThreads = p.Number("snapshot.max.threads", 2, 1, 64)
 	c.Snapshot = SnapshotMode(mode)
 }
 
@@ -147,7 +150,7 @@ func foreign() connectors.Foreign {
 		Ignored: map[string]bool{
 			"connect.keep.alive": true, "connect.keep.alive.interval.ms": true, "binlog.buffer.size": true, "min.row.count.to.stream.results": true,
 			"binlog.net.read.timeout": true, "binlog.net.write.timeout": true, "use.nongraceful.disconnect": true, "database.protocol": true,
-			"database.jdbc.driver": true, "ddl.parser.type": true, "snapshot.locking.mode": true, "snapshot.max.threads": true, "database.query.timeout.ms": true,
+			"database.jdbc.driver": true, "ddl.parser.type": true, "snapshot.locking.mode": true, "database.query.timeout.ms": true,
 		},
 		Unsupported: map[string]string{
 			"read.only":                                   "the connector writes nothing to the source",
@@ -166,7 +169,7 @@ func foreign() connectors.Foreign {
 		},
 		Prefixes: map[string]string{
 			"schema.history.internal.": "", // there is nothing to set
-			"snapshot.":                "the connector captures what changes; see snapshot.mode",
+			"snapshot.":                "the load takes all captured tables",
 		},
 	}
 }

@@ -193,12 +193,12 @@ func (s *session) bounded(ctx context.Context, f func() error) error {
 	return err
 }
 
-// rows are the rows of a result as text; NULL is nil.
-type rows [][][]byte
+// result is the rows of a result as text; NULL is nil.
+type result [][][]byte
 
 // query runs one statement.
-func (s *session) query(ctx context.Context, sql string) (rows, error) {
-	var list rows
+func (s *session) query(ctx context.Context, sql string) (result, error) {
+	var list result
 	err := s.bounded(ctx, func() error {
 		res, err := s.conn.Execute(sql)
 		if err != nil {
@@ -286,8 +286,8 @@ func denied(err error) bool {
 }
 
 // either runs the first statement that the server knows: command names changed with MySQL 8.4 (M24).
-func (s *session) either(ctx context.Context, statements ...string) (rows, error) {
-	var list rows
+func (s *session) either(ctx context.Context, statements ...string) (result, error) {
+	var list result
 	var err error
 	for _, sql := range statements {
 		if list, err = s.query(ctx, sql); code(err) != erParse {

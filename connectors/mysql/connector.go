@@ -74,6 +74,7 @@ type run struct {
 	writer   *connectors.Writer
 	resume   *resume
 	fresh    bool // there was no resume point
+	tables   []*table
 	receiver *receiver
 	stream   *stream
 
@@ -122,7 +123,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	r.server, r.replica = in.server, in.replica
+	r.server, r.replica, r.tables = in.server, in.replica, in.tables
 	findings := r.config.findings(in)
 	for _, f := range findings {
 		if f.Level == connectors.LevelWarning {
@@ -196,27 +197,37 @@ func (r *run) capture(ctx context.Context) error {
 		if r.server, err = s.server(ctx); err != nil { // what was executed, after the place
 			return err
 		}
-		p, err := r.server.begin(status.place)
+		p, err := r.begin(ctx, s, status.place)
 		if err != nil {
 			return err
 		}
 		r.resume, r.fresh = &resume{point: p}, true
-		r.resume.source, r.resume.uuid = r.config.kind(), r.server.variables["server_uuid"]
-		if err := r.markStart(ctx); err != nil {
-			return err
-		}
+		r.resume.source, r.resume.uuid = r.config.kind(), r.server.identity()
 	} else {
 		if err := r.verify(ctx, s); err != nil {
 			return err
 		}
-		r.resume.uuid = r.server.variables["server_uuid"]
+		if now := r.server.identity(); r.resume.uuid != now { // places of another server say nothing here
+			p := *r.resume.point
+			p.at = place{}
+			r.resume.uuid, r.resume.point = now, &p
+		}
+	}
+	load, err := r.newLoader(ctx)
+	if err != nil {
+		return err
+	}
+	if r.fresh && load == nil { // else the load's first mark is the start
+		if err := r.markStart(ctx); err != nil {
+			return err
+		}
 	}
 	conn, err := r.startDump(ctx, s)
 	if err != nil {
 		return err
 	}
 	r.tracker.SetState(connectors.StateStreaming, nil)
-	return r.streaming(ctx, conn)
+	return r.streaming(ctx, conn, load)
 }
 
 // markStart makes the point where the connector begins its resume point.
@@ -233,12 +244,12 @@ func (r *run) markStart(ctx context.Context) error {
 	return r.writer.Drain(ctx)
 }
 
-func (r *run) streaming(ctx context.Context, conn net.Conn) error {
+func (r *run) streaming(ctx context.Context, conn net.Conn, load *loader) error {
 	p := r.resume.point
 	s := &stream{
 		Emitter: connectors.Emitter{Settings: &r.config.Settings, Writer: r.writer, Known: &r.known},
 		run:     r, config: r.config, decoder: binlog.NewDecoder(binlog.Options{}), relations: map[*binlog.Table]*relation{},
-		point: p, mark: p, markedAt: time.Now(), file: p.at.file, end: p.at.pos,
+		loader: load, point: p, mark: p, markedAt: time.Now(), file: p.at.file, end: p.at.pos,
 	}
 	s.Where = func() string {
 		return fmt.Sprintf("%s:%d, row %d, of transaction %s", s.file, s.Meta.Binlog.Pos, s.Meta.Binlog.Row+1, s.group.name)
@@ -257,7 +268,17 @@ func (r *run) streaming(ctx context.Context, conn net.Conn) error {
 	r.log.Info("streaming", "from", p.String())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return in.run(ctx) })
-	g.Go(func() error { return connectors.Pump(ctx, &s.Emitter, in.chunks, s.handle, s.beat) })
+	g.Go(func() error {
+		if err := s.startLoad(ctx); err != nil {
+			return err
+		}
+		return connectors.Pump(ctx, &s.Emitter, in.chunks, s.handle, s.beat)
+	})
+	if load != nil {
+		for range r.config.SnapshotThreads {
+			g.Go(func() error { return load.work(ctx) })
+		}
+	}
 	g.Go(func() error { return r.watch(ctx) })
 	if r.config.HeartbeatQuery != "" {
 		g.Go(func() error { return r.heartbeatQuery(ctx) })

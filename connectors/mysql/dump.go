@@ -17,7 +17,7 @@ import (
 
 const (
 	// heartbeatEvery is how often the source speaks when it has nothing to say.
-	heartbeatEvery = 5 * time.Second
+	heartbeatEvery = time.Second
 
 	dumpAnnotateRows = 2 // MariaDB: statements come along
 	dumpThroughGTID  = 4 // MySQL: the set is in the command

@@ -77,7 +77,7 @@ func (r *run) purged(ctx context.Context, s *session) (*gtid.Set, error) {
 // verifyFile is verify for a position of file and offset, which means something on one server alone.
 func (r *run) verifyFile(ctx context.Context, s *session) error {
 	at := r.resume.point.at
-	if now := r.server.variables["server_uuid"]; r.resume.uuid != now {
+	if now := r.server.identity(); r.resume.uuid != now {
 		return &connectors.Fault{
 			Problem: fmt.Sprintf("the resume point %s is of server %s, and this is server %s, whose positions mean something else", at, r.resume.uuid, now),
 			Remedy:  "connect to the former server, or SET GLOBAL gtid_mode = 'ON' on all servers before a failover; or " + r.config.again(),

@@ -141,9 +141,11 @@ func (s *stream) finish(ctx context.Context, e *binlog.Event) error {
 	s.run.forgetUndo()
 	// Without a record there is nothing to commit with the position: now and then it goes alone.
 	if idle := s.Now.Sub(s.markedAt) >= idleEvery; had || idle || s.Batch != nil && !s.Batch.Empty() {
-		return s.placeMark(ctx, !had && idle)
+		if err := s.placeMark(ctx, !had && idle); err != nil {
+			return err
+		}
 	}
-	return nil
+	return s.boundary(ctx)
 }
 
 // cut is the begin of a file inside of a group: the server crashed while it wrote, and takes the group back when it recovers.

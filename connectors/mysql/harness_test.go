@@ -108,7 +108,7 @@ func (d *database) value(statement string) string {
 func (d *database) properties(more map[string]string) map[string]string {
 	all := map[string]string{
 		"database.hostname": d.server.Host(), "database.port": strconv.Itoa(d.server.Port()), "database.user": d.server.User(),
-		"database.password": d.server.Password(), "topic.prefix": "p", "database.include.list": d.name,
+		"database.password": d.server.Password(), "snapshot.mode": "no_data", "topic.prefix": "p", "database.include.list": d.name,
 		// Connectors of other tests read the same server.
 		"database.server.id": strconv.Itoa(int(1000000 + databases.Add(1))),
 	}
@@ -186,7 +186,7 @@ func (r *running) fails() string {
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(25 * time.Second)
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatal("timed out: " + what)

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type point struct {
 	at      place
 	commits uint64 // source transactions up to here, over all servers and restarts
 	timeUs  int64  // of the last one's commit
+	load    []byte // what the load has to go on from; nil: nothing is to be loaded
 }
 
 // after is the point after one more transaction.
@@ -106,13 +108,14 @@ type resumeJSON struct {
 	Pos     uint64   `json:"pos"`
 	Commits uint64   `json:"commits"`
 	TimeUs  int64    `json:"ts_us"`
+	Load    []byte   `json:"load,omitempty"`
 }
 
 const resumeVersion = 1
 
 func (r *resume) append(dst []byte) ([]byte, error) {
 	j := resumeJSON{
-		Version: resumeVersion, Source: r.source, Server: r.uuid, File: r.point.at.file, Pos: r.point.at.pos, Commits: r.point.commits, TimeUs: r.point.timeUs,
+		Version: resumeVersion, Source: r.source, Server: r.uuid, File: r.point.at.file, Pos: r.point.at.pos, Commits: r.point.commits, TimeUs: r.point.timeUs, Load: r.point.load,
 	}
 	set, err := r.point.executed()
 	if err != nil {
@@ -137,7 +140,7 @@ func parseResume(b []byte) (*resume, error) {
 	if j.Version != resumeVersion {
 		return nil, fmt.Errorf("%w: %d, this build knows %d", errNewerResume, j.Version, resumeVersion)
 	}
-	r := &resume{source: j.Source, uuid: j.Server, point: &point{at: place{j.File, j.Pos}, commits: j.Commits, timeUs: j.TimeUs}}
+	r := &resume{source: j.Source, uuid: j.Server, point: &point{at: place{j.File, j.Pos}, commits: j.Commits, timeUs: j.TimeUs, load: j.Load}}
 	if j.GTID == nil {
 		return r, nil
 	}
@@ -182,16 +185,26 @@ func (c *Config) again() string {
 		"and what changed in between is missing from the topics"
 }
 
-// begin is the point where a connector without resume point begins: everything up to it is left out.
-func (v *server) begin(at place) (*point, error) {
+// begin is the point where a connector without resume point begins: everything up to it is left to the load, or out.
+func (r *run) begin(ctx context.Context, s *session, at place) (*point, error) {
 	p := &point{at: at, timeUs: time.Now().UnixMicro()}
-	if !v.gtids() {
+	if !r.server.gtids() {
 		return p, nil
 	}
-	set, err := v.executed()
-	if err != nil {
+	var err error
+	if p.base, err = r.server.executed(); err != nil {
 		return nil, fmt.Errorf("read what the source has executed: %w", err)
 	}
-	p.base = set
-	return p, nil
+	if !r.server.mariaDB { // the end of the binlog may be behind what is executed: the stream will tell where it is
+		p.at = place{}
+		return p, nil
+	}
+	list, err := s.query(ctx, fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, %d)", quoteLiteral(at.file), at.pos))
+	if err != nil {
+		return nil, fmt.Errorf("read the GTID at %s: %w", at, err)
+	}
+	if text := string(list[0][0]); text != "" { // nothing is in the binlog yet
+		p.base, err = gtid.Parse(gtid.MariaDB, text)
+	}
+	return p, err
 }

@@ -23,7 +23,7 @@ const (
 	// maxEvent is what one event may have; the servers' own limit is a little above max_allowed_packet's 1 GiB.
 	maxEvent = 1<<30 + 1<<20
 	// silence without even a heartbeat means that the connection is dead.
-	silence = 6 * heartbeatEvery
+	silence = 30 * time.Second
 
 	packetHead    = 4
 	packetMaximum = 1<<24 - 1 // a packet of this size is followed by another one of the same event
@@ -91,7 +91,7 @@ func (r *receiver) run(ctx context.Context) error {
 // release gives a decoded chunk back.
 func (r *receiver) release(c *chunk) {
 	r.gate.Release(int64(cap(c.buf)))
-	if cap(c.buf) > 2*chunkBytes {
+	if cap(c.buf) > 2*chunkBytes || cap(c.buf) == 0 {
 		return
 	}
 	select {
@@ -135,7 +135,7 @@ func (p *packets) next(c *chunk) error {
 			return nil
 		}
 		if len(buf) == cap(buf) {
-			need := 2 * cap(buf)
+			need := max(2*cap(buf), chunkBytes)
 			if len(buf)-at >= packetHead {
 				need = max(need, packetHead+length(buf[at:])+packetHead)
 			}
@@ -143,7 +143,7 @@ func (p *packets) next(c *chunk) error {
 				c.buf = buf
 				return &connectors.Fault{Problem: fmt.Sprintf("an event of more than %d bytes", maxEvent), Remedy: "report this with the server's version"}
 			}
-			buf = append(make([]byte, 0, max(need, chunkBytes)), buf...)
+			buf = append(make([]byte, 0, need), buf...)
 		}
 		n, err := p.src.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]

@@ -18,6 +18,7 @@ type relation struct {
 	layout        *binlog.Layout
 	before, after event.Row
 	absent        []uint16
+	whole         bool // before has every column
 
 	transactional *bool // whether its engine has transactions; nil: not asked yet
 }

@@ -88,6 +88,14 @@ func (v *server) serverID() uint32 {
 	return uint32(n)
 }
 
+// identity tells the server that files and positions are of.
+func (v *server) identity() string {
+	if uuid := v.variables["server_uuid"]; uuid != "" {
+		return uuid
+	}
+	return "server_id " + v.variables["server_id"]
+}
+
 // executed is what the server has executed.
 func (v *server) executed() (*gtid.Set, error) {
 	if v.mariaDB {

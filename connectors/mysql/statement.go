@@ -53,6 +53,9 @@ func (s *stream) effect(ctx context.Context, e *binlog.Event, alone bool) error 
 	if effect.Rows {
 		s.partitions(text, &effect)
 	}
+	if err := s.reshape(ctx, &effect); err != nil {
+		return err
+	}
 	return s.schemaChange(ctx, e, text, &effect)
 }
 

@@ -26,6 +26,7 @@ type stream struct {
 	run       *run
 	config    *Config
 	decoder   *binlog.Decoder
+	loader    *loader                     // nil: nothing is to be loaded
 	relations map[*binlog.Table]*relation // nil: not captured
 	charsets  charset.Decoders
 	changes   *event.SchemaChangeEncoder // nil: no schema changes
@@ -51,6 +52,9 @@ func (s *stream) handle(ctx context.Context, c *chunk) error {
 		}
 	}
 	s.run.receiver.release(c)
+	if err := s.boundary(ctx); err != nil {
+		return err
+	}
 	s.seen.Store(s.Events)
 	s.reached.Store(&place{s.file, s.end})
 	return nil
