@@ -141,6 +141,8 @@ type Query struct {
 	TimeZone     []byte
 	DDLXID       uint64 // id of an atomic DDL
 	Microseconds uint32 // to Header.Timestamp
+	// ImplicitTimestamps is explicit_defaults_for_timestamp=OFF. MariaDB from 10.8.4 on has it in Flags.
+	HasTimestampRule, ImplicitTimestamps bool
 }
 
 // Charsets are collation ids of a statement's session. 0: not told.

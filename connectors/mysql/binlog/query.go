@@ -113,7 +113,9 @@ func (q *Query) status(b []byte) error {
 			q.Microseconds = uint32(r.fixed(3))
 		case statusCommitTS2:
 			r.take(16)
-		case statusTimestampRule, statusRequireKey, statusEncryption:
+		case statusTimestampRule:
+			q.HasTimestampRule, q.ImplicitTimestamps = true, r.uint8() == 0
+		case statusRequireKey, statusEncryption:
 			r.take(1)
 		case statusDDLXID, statusMariaXID:
 			q.DDLXID = r.uint64()

@@ -56,6 +56,7 @@ type Column struct {
 	SRID          string
 
 	stated  bool // NULL or NOT NULL was written
+	defined bool // by the statement that is being applied
 	primary bool // PRIMARY KEY was written
 	unique  bool // UNIQUE was written
 	binary  bool // BINARY was written: the charset's _bin collation
@@ -115,9 +116,7 @@ func Create(e Effect, db Database) (*Table, error) {
 	for _, a := range d.columns {
 		t.Columns = append(t.Columns, t.finish(a.column, e.options))
 	}
-	if e.options.ImplicitTimestamps {
-		implicitTimestamps(t.Columns)
-	}
+	implicitTimestamps(t.Columns, e.options)
 	if err := t.addKeys(d); err != nil {
 		return nil, err
 	}
@@ -166,18 +165,20 @@ func (t *Table) PrimaryKey() []string {
 	return nil
 }
 
-// implicitTimestamps gives the first timestamp column without either the current time, and the others zero.
-func implicitTimestamps(columns []Column) {
+// implicitTimestamps gives the table's first timestamp column the current time, if the statement defines it without a default, and
+// others zero.
+func implicitTimestamps(columns []Column, o Options) {
 	first := true
 	for i := range columns {
 		c := &columns[i]
-		if c.Type != "timestamp" {
+		defined := c.defined
+		if c.defined = false; c.Type != "timestamp" || !o.ImplicitTimestamps {
 			continue
 		}
-		if !c.stated {
+		if defined && !c.stated {
 			c.Nullable = false
 		}
-		if !c.Nullable && c.Default == nil && !c.OnUpdate && c.Generated == "" {
+		if defined && !c.Nullable && c.Default == nil && !c.OnUpdate && c.Generated == "" {
 			text := "0000-00-00 00:00:00"
 			if first {
 				text, c.DefaultExpr, c.OnUpdate = "CURRENT_TIMESTAMP", true, true
@@ -203,6 +204,7 @@ func (t *Table) finish(c Column, o Options) Column {
 	if c.Charset == "" && c.Collation != "" {
 		c.Charset = charsetOf(c.Collation, t.Charset)
 	}
+	c.defined = true
 	inherited := c.Charset == ""
 	if hasCharset(c.Type) && inherited {
 		c.Charset = t.Charset
@@ -323,6 +325,7 @@ func (t *Table) Alter(e Effect) (*Table, error) {
 	if err := n.alterColumns(d, e.options); err != nil {
 		return nil, err
 	}
+	implicitTimestamps(n.Columns, e.options)
 	if d.convert {
 		for _, a := range d.columns {
 			if hasCharset(a.column.Type) {

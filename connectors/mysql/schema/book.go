@@ -15,7 +15,7 @@ type Options struct {
 	Version int // 90704 is MySQL 9.7.4, 110809 MariaDB 11.8.9
 	// FoldNames is lower_case_table_names other than 0.
 	FoldNames bool
-	// ImplicitTimestamps is explicit_defaults_for_timestamp=OFF.
+	// ImplicitTimestamps is explicit_defaults_for_timestamp=OFF, of servers whose statements do not say so themselves.
 	ImplicitTimestamps bool
 	// Keep tells whose statements are followed; nil: all. It must say so of captured tables and of those that may be renamed to one.
 	Keep func(ddl.TableName) bool

@@ -589,6 +589,30 @@ func TestM2Sessions(t *testing.T) {
 	})
 }
 
+// TestImplicitTimestamps has sessions with explicit_defaults_for_timestamp=OFF, which their statements tell.
+func TestImplicitTimestamps(t *testing.T) {
+	pool.Each(t, func(t *testing.T, m *servers.MySQL) {
+		if err := m.Exec(t.Context(), "", "DROP DATABASE IF EXISTS ts", "CREATE DATABASE ts"); err != nil {
+			t.Fatal(err)
+		}
+		l := newLagging(t, m, "ts")
+		l.start()
+		l.replay(record(t, m, "ts", "MINIMAL", func(exec func(string) error) {
+			for _, s := range []string{"CREATE TABLE e (a TIMESTAMP, b TIMESTAMP NULL)", "INSERT INTO e VALUES (NULL, NULL)", "SET explicit_defaults_for_timestamp = OFF, sql_mode = ''",
+				"CREATE TABLE i (a TIMESTAMP, b TIMESTAMP, c TIMESTAMP NULL)", "INSERT INTO i (b) VALUES ('2024-01-01')", "CREATE TABLE j (a INT)", "ALTER TABLE j ADD x TIMESTAMP, ADD y TIMESTAMP", "INSERT INTO j VALUES (1, NULL, NULL)",
+				"ALTER TABLE i MODIFY b TIMESTAMP FIRST", "ALTER TABLE i ADD d TIMESTAMP", "ALTER TABLE e MODIFY b TIMESTAMP, ADD f TIMESTAMP", "SET explicit_defaults_for_timestamp = ON", "ALTER TABLE j ADD z TIMESTAMP", "INSERT INTO j VALUES (2, NOW(), NOW(), NULL)"} {
+				if err := exec(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}))
+		if l.rows < 4 || l.blind > 0 || l.looks > 0 {
+			t.Errorf("%d rows, %d not described, %d looks", l.rows, l.blind, l.looks)
+		}
+		l.end()
+	})
+}
+
 // generator makes statements of a small world of tables, whose values it knows how to write.
 type generator struct {
 	*rand.Rand

@@ -60,7 +60,7 @@ func (b *Book) parse(q *binlog.Query) (ddl.Effect, string) {
 	text, names, whole := b.utf8(q)
 	o := ddl.Options{
 		Flavour: b.o.Flavour, Version: b.o.Version, Database: string(q.Schema), Mode: ddl.SQLMode(q.SQLMode),
-		ImplicitTimestamps: b.o.ImplicitTimestamps,
+		ImplicitTimestamps: b.implicitTimestamps(q),
 	}
 	e := ddl.Parse(text, o)
 	switch e.Kind {
@@ -75,6 +75,18 @@ func (b *Book) parse(q *binlog.Query) (ddl.Effect, string) {
 	case ddl.Other, ddl.Transaction, ddl.DML, ddl.TruncateTable:
 	}
 	return e, string(text)
+}
+
+// implicitTimestamps is what the statement's session says of columns of type TIMESTAMP, or else the server.
+func (b *Book) implicitTimestamps(q *binlog.Query) bool {
+	const explicit = 1 << 24 // of MariaDB, which has had the setting for a session since 10.8.4
+	switch {
+	case q.HasTimestampRule:
+		return q.ImplicitTimestamps
+	case b.o.Flavour == ddl.MariaDB && b.o.Version >= 100804:
+		return q.Flags&explicit == 0
+	}
+	return b.o.ImplicitTimestamps
 }
 
 // utf8 is the statement's text in UTF-8, and tells whether its names can be read, and all of it.
