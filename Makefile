@@ -5,13 +5,17 @@ GOLANGCI_VERSION := v2.15.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: build test unit itest race lint fuzz twin conformance debezium debezium-page bench demo soak checker simulation chaos fuzz-cdc failover scale clean
+.PHONY: build test test-mysql unit itest race lint fuzz twin conformance debezium debezium-page bench demo soak checker simulation chaos fuzz-cdc failover scale clean
 
 build: ## bin/rowtrail
 	go build -ldflags '$(LDFLAGS)' -o bin/rowtrail ./cmd/rowtrail
 
 test: build ## unit and integration tests on real servers, with a summary that counts skips
 	go run ./itest/runtests -timeout 30m -count=1 -p 1 ./...
+
+MYSQL_SERVERS ?= mysql:9.7,mariadb:11.8,mariadb:10.11
+test-mysql: build ## what tests MySQL and MariaDB, on real servers; MYSQL_SERVERS=mariadb:11.8
+	ROWTRAIL_ITEST_MYSQL=$(MYSQL_SERVERS) go run ./itest/runtests -timeout 40m -count=1 -p 1 ./connectors/... ./sink/... ./itest/servers ./itest/binlogs ./itest/fuzzcdc
 
 race: ## unit tests under the race detector
 	go test -race -short -timeout 20m ./...

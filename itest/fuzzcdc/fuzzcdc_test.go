@@ -19,6 +19,9 @@ func TestCapture(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the whole binary against real servers; run without -short")
 	}
+	if os.Getenv("ROWTRAIL_ITEST_MYSQL") == "" {
+		t.Skip("it goes with the tests on MySQL and MariaDB: make test-mysql")
+	}
 	binary, err := process.Build(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -118,9 +118,18 @@ func chosenFlavours() []string {
 	return flavours()
 }
 
+// needMySQL skips a test where the environment asks for no server.
+func needMySQL(t testing.TB) {
+	t.Helper()
+	if os.Getenv("ROWTRAIL_ITEST_MYSQL") == "" {
+		t.Skip("ROWTRAIL_ITEST_MYSQL asks for no server; make test-mysql runs on " + strings.Join(flavours(), ", "))
+	}
+}
+
 // MySQLForTest is StartMySQL for a test: it fails the test on error and closes the server with it.
 func MySQLForTest(t testing.TB, opts Options) *MySQL {
 	t.Helper()
+	needMySQL(t)
 	return forTest(t, StartMySQL, opts)
 }
 

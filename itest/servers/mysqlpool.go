@@ -28,6 +28,7 @@ func (p *MySQLPool) Each(t *testing.T, test func(t *testing.T, m *MySQL)) {
 // Get is the pool's server of a version, or, of "", the one that tests of one server get. The first call starts it.
 func (p *MySQLPool) Get(t testing.TB, version string) *MySQL {
 	t.Helper()
+	needMySQL(t)
 	if version == "" {
 		version = chosenFlavours()[0]
 	}
@@ -76,6 +77,7 @@ func (p *MySQLPool) Close() error {
 // eachFlavour runs a subtest for every flavour that ROWTRAIL_ITEST_MYSQL names, else for every one that can be had here.
 func eachFlavour(t *testing.T, opts Options, test func(t *testing.T, version string)) {
 	t.Helper()
+	needMySQL(t)
 	if opts.Logf == nil {
 		opts.Logf = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	}
