@@ -38,7 +38,7 @@ func dialectOf(source string) (*dialect, bool) {
 // createSQL is a table's CREATE TABLE.
 func (d *dialect) createSQL(t *table) string {
 	var parts []string
-	for _, c := range t.all() {
+	for _, c := range t.ordered() {
 		part := d.quote(c.name) + " " + c.kind.name
 		if c.notNull {
 			part += " NOT NULL"

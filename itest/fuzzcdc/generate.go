@@ -68,6 +68,7 @@ func (g *generator) newTable() *table {
 	for range g.r.IntN(7) {
 		t.columns = append(t.columns, g.newColumn())
 	}
+	t.before = g.r.IntN(len(t.columns) + 1)
 	g.d.create(g, t)
 	g.tables = append(g.tables, t)
 	return t
@@ -281,7 +282,7 @@ func (g *generator) rename(t *table) string {
 
 // another is a table in the place of t, with the columns and a new one.
 func (g *generator) another(t *table, columns []column) *table {
-	n := &table{name: t.name, key: t.key, columns: append(slices.Clone(columns), g.newColumn()), born: t.born, replaced: true, altered: map[string]bool{}}
+	n := &table{name: t.name, key: t.key, columns: append(slices.Clone(columns), g.newColumn()), before: t.before, born: t.born, replaced: true, altered: map[string]bool{}}
 	g.d.plain(g, n)
 	g.tables[slices.Index(g.tables, t)] = n
 	return n

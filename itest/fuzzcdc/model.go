@@ -36,6 +36,7 @@ type table struct {
 	name     string
 	key      []column // none: the table has no key
 	columns  []column
+	before   int             // how many columns come before the key
 	clauses  []string        // of its creation, after the columns
 	after    []string        // statements of its creation
 	engine   string          // MySQL: the storage engine
@@ -46,8 +47,14 @@ type table struct {
 
 func (t *table) keyed() bool { return len(t.key) > 0 }
 
-// all are the columns in the order of creation.
+// all are the columns.
 func (t *table) all() []column { return slices.Concat(t.key, t.columns) }
+
+// ordered are the columns as the table is created with them.
+func (t *table) ordered() []column {
+	n := min(t.before, len(t.columns))
+	return slices.Concat(t.columns[:n], t.key, t.columns[n:])
+}
 
 // keys is how many rows it may have.
 func (t *table) keys() int {
