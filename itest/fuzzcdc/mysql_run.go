@@ -32,11 +32,11 @@ func (r *run) setUpMySQL(ctx context.Context) error {
 		if *server, err = servers.StartMySQL(ctx, servers.Options{Version: mysqlVersion(r.Server), Logf: r.Logf}); err != nil {
 			return err
 		}
+		if err := (*server).CreateDatabase(ctx, mysqlDatabase); err != nil {
+			return err
+		}
 	}
 	from, to := r.mysql.from, r.mysql.to
-	if err := from.CreateDatabase(ctx, mysqlDatabase); err != nil {
-		return err
-	}
 	r.src, r.namespace = &mysqlSource{from, mysqlDatabase}, mysqlDatabase
 	r.crashTarget = func(ctx context.Context) error { return to.Restart(ctx, servers.Immediate) }
 	r.ends = func(ctx context.Context) (end, end, error) {
