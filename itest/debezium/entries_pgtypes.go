@@ -43,7 +43,7 @@ func pgNumberEntries() []entry {
 			},
 		},
 		{
-			id: "all-digits", servers: postgresOnly(), by: byRowtrail,
+			id: "all-digits", servers: everywhere(), by: byRowtrail,
 			reason: "With `decimal.handling.mode=double` a number has all of its digits, so that the rounding is the reader's. Debezium rounds, to `\"Infinity\"` beyond the largest double.",
 			match: func(d *difference) bool {
 				return d.mode.is(propDecimal, "double") && d.inValue() && (sameFloat(d.ours, d.theirs, 64) || isText(d.theirs, "Infinity"))
