@@ -198,7 +198,7 @@ func (s *session) commitOffsets(ctx context.Context, offsets []sink.Offset) erro
 		return errors.New("commit target transaction: the server has ended it already")
 	}
 	c := s.target.config
-	rows, err := s.conn.query(ctx, "SELECT epoch FROM "+c.sinksTable()+" WHERE sink = "+literal(c.Name)+" FOR UPDATE")
+	rows, err := s.conn.query(ctx, c.epochSQL())
 	if err != nil {
 		return fmt.Errorf("check epoch: %w", err)
 	}

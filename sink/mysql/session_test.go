@@ -61,7 +61,7 @@ func TestOpenWaitsForCommitInFlight(t *testing.T) {
 		mustApply(t, first, ev(tab, event.OpCreate, text("1", "a")))
 		for _, sql := range []string{
 			"DO RELEASE_LOCK(" + literal(first.target.config.lockName()) + ")", "START TRANSACTION",
-			"SELECT epoch FROM " + first.target.config.sinksTable() + " WHERE sink = 'w' FOR UPDATE",
+			first.target.config.epochSQL(),
 			first.target.config.offsetsSQL([]sink.Offset{{Topic: "shop.public.t", Next: 77}}),
 		} {
 			if _, err := first.conn.exec(ctx, sql); err != nil {

@@ -161,6 +161,11 @@ func (s *session) createState(ctx context.Context) error {
 	return nil
 }
 
+// epochSQL reads the epoch, and holds it until the transaction ends.
+func (c *Config) epochSQL() string {
+	return "SELECT epoch FROM " + c.sinksTable() + " WHERE sink = " + literal(c.Name) + " FOR UPDATE"
+}
+
 // offsetsSQL stores offsets. The table is the sink's own and has one key, so REPLACE reaches no other row.
 func (c *Config) offsetsSQL(offsets []sink.Offset) string {
 	var b strings.Builder

@@ -330,6 +330,16 @@ func TestPostgresTypes(t *testing.T) {
 				t.Errorf("%s: %s, want %s", c.column.Type, kind, c.want)
 			}
 		}
+		for i, bad := range []string{"10000-01-01", "0044-03-15 BC", "-infinity"} {
+			table := "d" + strconv.Itoa(i)
+			for _, kind := range []event.Kind{event.KindDate, event.KindTimestampTZ} {
+				s := h.open(t, "w", nil)
+				if err := apply(t, s, ev(tableOf(t, table+string(kind), idCol, col("v", "date", kind, -1)), event.OpCreate, text("1", bad))); !sink.IsPermanent(err) {
+					t.Errorf("%s %q: %v; want a permanent error", kind, bad, err)
+				}
+				s.Close()
+			}
+		}
 		wide := col("v", "numeric(70,2)", event.KindNumeric, numeric(70, 2))
 		if err := apply(t, h.open(t, "w", nil), ev(tableOf(t, "wide", idCol, wide), event.OpCreate, text("1", "1"))); !sink.IsPermanent(err) || !strings.Contains(err.Error(), "numeric(70,2)") {
 			t.Errorf("numeric(70,2): %v", err)
