@@ -111,6 +111,12 @@ func (s *summary) finishPackage(e event, short string, lines []string) {
 	switch e.Action {
 	case "fail":
 		fmt.Printf("FAIL %s (%.1fs)\n%s", short, e.Elapsed, strings.Join(lines, ""))
+		for id, unfinished := range s.output { // of the test that its process ended in
+			if strings.HasPrefix(id, e.Package+" ") {
+				fmt.Print(strings.Join(unfinished, ""))
+				delete(s.output, id)
+			}
+		}
 		s.failures = append(s.failures, short)
 		if s.failed == 0 {
 			s.failed++ // a package that failed outside any test: build error, crash
