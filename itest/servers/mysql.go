@@ -133,11 +133,10 @@ func MySQLForTest(t testing.TB, opts Options) *MySQL {
 	return forTest(t, StartMySQL, opts)
 }
 
-// EachMySQL runs a test on a server of its own of every flavour that ROWTRAIL_ITEST_MYSQL names, else of every one that
-// can be had here. One that cannot is skipped, with the reason; when there is none the test fails.
+// EachMySQL runs a test on a server of its own of every flavour that ROWTRAIL_ITEST_MYSQL names.
 func EachMySQL(t *testing.T, opts Options, test func(t *testing.T, m *MySQL)) {
 	t.Helper()
-	eachFlavour(t, opts, func(t *testing.T, version string) {
+	eachFlavour(t, func(t *testing.T, version string) {
 		opts := opts
 		opts.Version = version
 		test(t, MySQLForTest(t, opts))

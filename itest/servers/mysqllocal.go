@@ -120,21 +120,3 @@ func (m *mysqld) signal(how Shutdown) syscall.Signal {
 	}
 	return syscall.SIGTERM
 }
-
-// missingMySQL says why a server of that version cannot be had here, "" when it can.
-func missingMySQL(version string, opts Options) string {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	mode := os.Getenv("ROWTRAIL_ITEST_SERVERS")
-	if opts.Local {
-		mode = "local"
-	}
-	if mode == "docker" || mode != "local" && dockerAnswers(ctx) {
-		return ""
-	}
-	flavour, v, _ := strings.Cut(version, ":")
-	if _, err := (&mysqld{flavour: flavour, version: v}).find(ctx, opts.Logf); err != nil {
-		return err.Error()
-	}
-	return ""
-}

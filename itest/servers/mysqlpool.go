@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 )
@@ -22,7 +21,7 @@ type MySQLPool struct {
 // Each runs a test on the pool's server of every flavour, as EachMySQL does.
 func (p *MySQLPool) Each(t *testing.T, test func(t *testing.T, m *MySQL)) {
 	t.Helper()
-	eachFlavour(t, p.Options, func(t *testing.T, version string) { test(t, p.Get(t, version)) })
+	eachFlavour(t, func(t *testing.T, version string) { test(t, p.Get(t, version)) })
 }
 
 // Get is the pool's server of a version, or, of "", the one that tests of one server get. The first call starts it.
@@ -74,27 +73,11 @@ func (p *MySQLPool) Close() error {
 	return errors.Join(errs...)
 }
 
-// eachFlavour runs a subtest for every flavour that ROWTRAIL_ITEST_MYSQL names, else for every one that can be had here.
-func eachFlavour(t *testing.T, opts Options, test func(t *testing.T, version string)) {
+// eachFlavour runs a subtest for every flavour that ROWTRAIL_ITEST_MYSQL names.
+func eachFlavour(t *testing.T, test func(t *testing.T, version string)) {
 	t.Helper()
 	needMySQL(t)
-	if opts.Logf == nil {
-		opts.Logf = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-	}
-	ran, missing := 0, 0
 	for _, v := range chosenFlavours() {
-		t.Run(v, func(t *testing.T) {
-			if os.Getenv("ROWTRAIL_ITEST_MYSQL") == "" {
-				if why := missingMySQL(v, opts); why != "" {
-					missing++
-					t.Skip(why)
-				}
-			}
-			ran++
-			test(t, v)
-		})
-	}
-	if ran == 0 && missing > 0 {
-		t.Error("no MySQL or MariaDB server can be had here: start a Docker daemon, or install one")
+		t.Run(v, func(t *testing.T) { test(t, v) })
 	}
 }
