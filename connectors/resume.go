@@ -29,40 +29,36 @@ func positionKey(name string) []byte {
 func (w *Writer) Resume(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, resumeEndTimeout)
 	defer cancel()
-	end, err := w.writeSession(ctx)
+	key := append(w.positionKey[:len(w.positionKey)-1:len(w.positionKey)-1], `,"session":true}`...)
+	end, err := w.writeSession(ctx, w.positionTopic, key)
 	if err != nil {
 		return nil, err
 	}
-	starts, err := w.admin.ListStartOffsets(ctx, w.positionTopic)
+	start, err := w.startOf(ctx, w.positionTopic)
 	if err != nil {
-		return nil, fmt.Errorf("read start of topic %s: %w", w.positionTopic, err)
-	}
-	first, ok := starts.Lookup(w.positionTopic, 0)
-	if !ok || first.Err != nil {
-		return nil, fmt.Errorf("read start of topic %s: %w", w.positionTopic, first.Err)
+		return nil, err
 	}
 	for window := int64(resumeWindow); ; window *= resumeGrowth {
-		from := max(first.Offset, end-window)
+		from := max(start, end-window)
 		value, err := w.lastResume(ctx, from, end)
 		if err != nil {
 			return nil, err
 		}
-		if value != nil || from == first.Offset {
+		if value != nil || from == start {
 			return value, nil
 		}
 	}
 }
 
 // writeSession commits a record that marks where this run begins and returns its offset.
-func (w *Writer) writeSession(ctx context.Context) (int64, error) {
+func (w *Writer) writeSession(ctx context.Context, topic string, key []byte) (int64, error) {
 	if err := w.client.BeginTransaction(); err != nil {
 		return 0, fmt.Errorf("begin log transaction: %w", err)
 	}
-	key := append(w.positionKey[:len(w.positionKey)-1:len(w.positionKey)-1], `,"session":true}`...)
 	value := fmt.Appendf(nil, `{"started_ms":%d}`, time.Now().UnixMilli())
-	r := &kgo.Record{Topic: w.positionTopic, Key: key, Value: value}
+	r := &kgo.Record{Topic: topic, Key: key, Value: value}
 	if err := w.client.ProduceSync(ctx, r).FirstErr(); err != nil {
-		return 0, w.explain(fmt.Errorf("write to topic %s: %w", w.positionTopic, err))
+		return 0, w.explain(fmt.Errorf("write to topic %s: %w", topic, err))
 	}
 	if err := w.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return 0, w.explain(fmt.Errorf("commit log transaction: %w", err))
@@ -72,33 +68,12 @@ func (w *Writer) writeSession(ctx context.Context) (int64, error) {
 
 // lastResume reads [from, end] and returns the last value with this connector's key.
 func (w *Writer) lastResume(ctx context.Context, from, end int64) ([]byte, error) {
-	opts := append(w.plain.Opts(),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{w.positionTopic: {0: kgo.NewOffset().At(from)}}),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.FetchMaxBytes(resumePollBytes),
-	)
-	client, err := kgo.NewClient(opts...)
-	if err != nil {
-		return nil, fmt.Errorf("open log reader: %w", err)
-	}
-	defer client.Close()
 	var value []byte
-	for {
-		fetches := client.PollFetches(ctx)
-		if err := fetches.Err0(); err != nil {
-			return nil, fmt.Errorf("read topic %s up to offset %d: %w", w.positionTopic, end, err)
+	err := w.ReadOwn(ctx, w.positionTopic, from, func(r *kgo.Record) (bool, error) {
+		if string(r.Key) == string(w.positionKey) {
+			value = r.Value
 		}
-		if errs := fetches.Errors(); len(errs) > 0 {
-			return nil, fmt.Errorf("read topic %s up to offset %d: %w", w.positionTopic, end, errs[0].Err)
-		}
-		for it := fetches.RecordIter(); !it.Done(); {
-			r := it.Next()
-			if string(r.Key) == string(w.positionKey) {
-				value = r.Value
-			}
-			if r.Offset >= end {
-				return value, nil
-			}
-		}
-	}
+		return r.Offset < end, nil
+	})
+	return value, err
 }

@@ -33,12 +33,13 @@ func TestMySQLEventsReachTheTarget(t *testing.T) {
 				column("open", event.MySQLFacts{DataType: "time", ColumnType: "time(3)", Fraction: 3}, 0),
 				column("flags", event.MySQLFacts{DataType: "bit", ColumnType: "bit(4)", Precision: 4}, 0),
 				column("place", event.MySQLFacts{DataType: "point", ColumnType: "point"}, 0))
-			for _, own := range []string{"shop", "shop.schema-history"} {
+			for _, own := range []string{"shop", "shop.schema-history", "shop.raw"} {
 				l.CreateTopic(t, own, 1)
 			}
 			tx := l.Begin(t)
 			tx.Raw(&kgo.Record{Topic: "shop", Key: []byte(`{"databaseName":"inventory"}`), Value: []byte(`{"ddl":"CREATE TABLE orders"}`)})
 			tx.Raw(&kgo.Record{Topic: "shop.schema-history", Key: []byte(`{}`), Value: []byte(`{}`)})
+			tx.Raw(&kgo.Record{Topic: "shop.raw", Key: []byte(`{"transaction":"X'61',X'',1","piece":0}`), Value: []byte{1, 1, 0, 0}})
 			const largest, point = "18446744073709551615", `\x000000000101000000000000000000f83f00000000000000c0`
 			text, absent := sinktest.Text, sinktest.Absent()
 			tx.Load(tab, event.Row{text("1"), text("2024-02-29"), text("00:00:00.000"), text("0001"), sinktest.Null()})

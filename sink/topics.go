@@ -15,6 +15,7 @@ const (
 	suffixPosition    = ".position"
 	suffixMessage     = ".message"
 	suffixHistory     = ".schema-history" // MySQL and MariaDB: what tables were at which position
+	suffixRaw         = ".raw"            // changes that cannot be written as events yet
 )
 
 // Selection is what a sink reads: exact topic names and patterns in which * stands for any characters. Those that begin with !
@@ -130,7 +131,7 @@ func makePlan(s Selection, existing []string) plan {
 }
 
 func ownSuffixes() []string {
-	return []string{suffixTransaction, suffixSchema, suffixPosition, suffixMessage, suffixHistory}
+	return []string{suffixTransaction, suffixSchema, suffixPosition, suffixMessage, suffixHistory, suffixRaw}
 }
 
 // ownName tells whether a topic is named as those that a connector keeps for itself. While its prefix lacks others of them

@@ -106,7 +106,7 @@ func (c *kafkaCheck) topics(ctx context.Context) error {
 	own := []string{tasks.Topic}
 	for _, conn := range c.cfg.Connectors {
 		if parsed := settingsOf(conn); parsed != nil {
-			own = append(own, parsed.Prefix+".position", parsed.Prefix+".transaction", parsed.Prefix+".schema")
+			own = append(own, parsed.Prefix+".position", parsed.Prefix+".transaction", parsed.Prefix+".schema", parsed.Prefix+".raw")
 		}
 	}
 	meta, err := c.admin.Metadata(kadm.WithAuthorizedOps(ctx))
