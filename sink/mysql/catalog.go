@@ -23,9 +23,10 @@ type table struct {
 	// referenced: taking a row away for a moment would reach the rows that refer to it.
 	referenced bool
 
-	current *binding // the version of the source table that is in the window
-	stage   *stage
+	stage *stage
 }
+
+func (t *table) String() string { return t.name.String() }
 
 // column is a column of a target table.
 type column struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/rowtrail/rowtrail/connectors/event"
@@ -27,17 +26,9 @@ type binding struct {
 // Shape tells the window what it gathers.
 func (b *binding) Shape() *window.Shape { return &b.shape }
 
-// bind finds the target table of a source table's version, and creates what is missing.
-func (s *session) bind(ctx context.Context, schema *event.Schema, topic string, foreign bool) (*binding, error) {
+// Bind is described at window.Database.
+func (s *session) Bind(ctx context.Context, schema *event.Schema, topic string, foreign bool) (*binding, error) {
 	key := schema.KeyColumns()
-	if len(key) == 0 {
-		return nil, sink.Permanent(fmt.Errorf("table %s has no key, so its rows cannot be told apart in the target: add a primary key at the source "+
-			"(or a unique index and message.key.columns), or leave its topic out with a leading ! in the sink's topics, as \"!*.%s\"",
-			schema.Collection(), schema.Collection()))
-	}
-	if err := s.flush(ctx); err != nil {
-		return nil, err
-	}
 	name := s.target.config.tableFor(schema.Schema, schema.Table)
 	t := s.tables[name]
 	if t == nil {
@@ -52,15 +43,10 @@ func (s *session) bind(ctx context.Context, schema *event.Schema, topic string, 
 	if err != nil {
 		return nil, err
 	}
-	if s.tables[name] = t; was != t { // what was bound to the table as it was no longer fits
-		maps.DeleteFunc(s.bindings, func(_ *event.Schema, b *binding) bool { return b.table.name == name })
+	if s.tables[name] = t; was != nil && was != t { // what was bound to the table as it was no longer fits
+		s.in.Forget(was)
 	}
-	b, err := newBinding(t, schema, key)
-	if err != nil {
-		return nil, err
-	}
-	s.bindings[schema] = b
-	return b, nil
+	return newBinding(t, schema, key)
 }
 
 func newBinding(t *table, schema *event.Schema, key []int) (*binding, error) {

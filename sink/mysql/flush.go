@@ -4,26 +4,16 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rowtrail/rowtrail/sink"
 	"github.com/rowtrail/rowtrail/sink/window"
 )
 
-// flush writes what waits.
-func (s *session) flush(ctx context.Context) error {
-	if len(s.truncate) > 0 {
-		if err := s.flushTruncate(ctx); err != nil {
-			return err
-		}
-	}
-	if s.window.Empty() {
-		return nil
-	}
-	defer s.window.Reset()
+// Write writes the window; it is of window.Database.
+func (s *session) Write(ctx context.Context) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
-	ordered, exact := false, len(s.window.Ops) == 1
-	for _, f := range s.window.Tables {
+	ordered, exact := false, len(s.in.Ops) == 1
+	for _, f := range s.in.Tables {
 		t := f.B.table
 		s.touched[t.name] = true
 		ordered = ordered || t.ordered || !f.B.simple
@@ -48,17 +38,16 @@ func (s *session) flush(ctx context.Context) error {
 	return s.writeOrdered(ctx)
 }
 
-// flushTruncate empties tables. TRUNCATE would end the transaction.
-func (s *session) flushTruncate(ctx context.Context) error {
-	left := s.truncate
-	s.truncate = nil
+// Truncate empties tables, of those that refer to each other the children first. TRUNCATE would end the transaction.
+func (s *session) Truncate(ctx context.Context, left []*binding) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
 	for len(left) > 0 {
-		var again []*table
+		var again []*binding
 		var last error
-		for _, t := range left {
+		for _, b := range left {
+			t := b.table
 			s.touched[t.name] = true
 			if err := s.dropStash(ctx, t); err != nil {
 				return err
@@ -66,13 +55,13 @@ func (s *session) flushTruncate(ctx context.Context) error {
 			_, err := s.conn.exec(ctx, "DELETE FROM "+t.name.String())
 			switch {
 			case code(err) == errParentRow: // after its children
-				again, last = append(again, t), err
+				again, last = append(again, b), err
 			case err != nil:
 				return fmt.Errorf("empty %s: %w", t.name, err)
 			}
 		}
 		if len(again) == len(left) {
-			return fmt.Errorf("empty %s: %w", again[0].name, last)
+			return fmt.Errorf("empty %s: %w", again[0].table, last)
 		}
 		left = again
 	}
@@ -81,12 +70,12 @@ func (s *session) flushTruncate(ctx context.Context) error {
 
 // writeFolded writes one row per key, in few statements per table.
 func (s *session) writeFolded(ctx context.Context) error {
-	for _, f := range s.window.Tables {
+	for _, f := range s.in.Tables {
 		b := f.B
 		if err := s.deleteRows(ctx, b, s.pick(f, func(sl *window.Slot) bool { return sl.Deleted })); err != nil {
 			return err
 		}
-		masks, patches := s.window.Patches(f)
+		masks, patches := s.in.Patches(f)
 		for _, m := range masks {
 			if err := s.updateRows(ctx, b, maskColumns(m), patches[m], true); err != nil {
 				return err
@@ -117,8 +106,8 @@ func (s *session) pick(f *window.Folded[*binding], which func(*window.Slot) bool
 
 // writeOrdered writes one operation after another, in source order.
 func (s *session) writeOrdered(ctx context.Context) error {
-	for i := range s.window.Ops {
-		if err := s.writeOne(ctx, &s.window.Ops[i]); err != nil {
+	for i := range s.in.Ops {
+		if err := s.writeOne(ctx, &s.in.Ops[i]); err != nil {
 			return err
 		}
 	}
@@ -139,14 +128,14 @@ func (s *session) writeOne(ctx context.Context, o *window.Op[*binding]) error {
 	case window.Delete:
 		return s.deleteRows(ctx, b, one)
 	case window.Patch, window.Move:
-		s.mask = s.window.Mask(s.mask, &b.shape, o.Cells)
+		s.mask = s.in.Mask(s.mask, &b.shape, o.Cells)
 		columns := maskColumns(string(s.mask))
 		n, err := s.updateOne(ctx, b.table.name.String(), o, columns)
 		switch {
 		case duplicate(err):
 			return s.setAside(ctx, o, columns, err)
 		case err == nil && n == 0:
-			return absentRow(b, 1, 1)
+			return window.AbsentRow(b.table, 1, 1)
 		}
 		return err
 	}
@@ -164,11 +153,6 @@ func (s *session) writeOne(ctx context.Context, o *window.Op[*binding]) error {
 		return s.setAside(ctx, o, all, err)
 	}
 	return err
-}
-
-func absentRow(b *binding, missing, of int) error {
-	return sink.Permanent(fmt.Errorf("update with columns that the source did not send: %d of %d rows are not in table %s, and a row cannot "+
-		"be made without those columns (invariant: absent is not NULL); load the table again", missing, of, b.table.name))
 }
 
 // maskColumns lists the columns that a mask has.

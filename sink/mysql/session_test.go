@@ -37,7 +37,7 @@ func TestFencedByNewerSession(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := first.flush(ctx); err != nil {
+		if err := first.in.Flush(ctx); err != nil {
 			t.Fatal(err)
 		}
 		second := h.open(t, "w", nil)
@@ -183,7 +183,7 @@ func TestM27FoldingKeepsSourceOrder(t *testing.T) {
 			if err := h.Exec(context.Background(), h.name, "DELETE FROM child", "DELETE FROM parent"); err != nil {
 				rt.Fatal(err)
 			}
-			s.careful = rapid.Bool().Draw(rt, "careful")
+			s.in.Careful = rapid.Bool().Draw(rt, "careful")
 			ops, children, parents := drawOps(rt, child, parent)
 			for i, op := range ops {
 				if err := s.Apply(context.Background(), op); err != nil {
@@ -336,7 +336,7 @@ func TestP25TruncateTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.flush(context.Background()); err != nil {
+		if err := s.in.Flush(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		s.Close()

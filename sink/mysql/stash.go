@@ -77,7 +77,7 @@ func (s *session) remember(st *stash, o *window.Op[*binding], row *asideRow) err
 		return err
 	}
 	row.where = string(where)
-	st.rows[string(s.window.Key(nil, &st.b.shape, o.Cells))] = row
+	st.rows[string(s.in.Key(nil, &st.b.shape, o.Cells))] = row
 	return nil
 }
 
@@ -87,7 +87,7 @@ func (s *session) writeStashed(ctx context.Context, st *stash, o *window.Op[*bin
 	if o.Kind == window.Move {
 		cells += int32(len(o.B.columns))
 	}
-	s.key = s.window.Key(s.key[:0], &o.B.shape, cells)
+	s.key = s.in.Key(s.key[:0], &o.B.shape, cells)
 	row := st.rows[string(s.key)]
 	if row == nil {
 		return false, nil
@@ -97,7 +97,7 @@ func (s *session) writeStashed(ctx context.Context, st *stash, o *window.Op[*bin
 		_, err := s.conn.exec(ctx, "DELETE FROM "+st.name+row.where)
 		return true, err
 	}
-	s.mask = s.window.Mask(s.mask, &o.B.shape, o.Cells)
+	s.mask = s.in.Mask(s.mask, &o.B.shape, o.Cells)
 	if _, err := s.updateOne(ctx, st.name, o, maskColumns(string(s.mask))); err != nil {
 		return true, fmt.Errorf("write row of %s that is aside: %w", st.b.table.name, err)
 	}

@@ -29,14 +29,14 @@ type stage struct {
 
 // cell writes a value of a row, and counts values of ENUM that are no label.
 func (s *session) cell(dst []byte, b *binding, first int32, column int, nothing *int) ([]byte, error) {
-	c := s.window.Cell(first, column)
+	c := s.in.Cell(first, column)
 	if c.State != event.Text {
 		return append(dst, "NULL"...), nil
 	}
 	if c.Size == 0 && b.columns[column].column.nothing {
 		*nothing++
 	}
-	return b.columns[column].append(dst, s.window.Text(c))
+	return b.columns[column].append(dst, s.in.Text(c))
 }
 
 // run executes a statement that writes rows. What the server would only warn of is refused, but for values of ENUM that are no label, as
@@ -178,7 +178,7 @@ func (s *session) updateRows(ctx context.Context, b *binding, columns []int, row
 		missing += 1 - n
 	}
 	if patch && missing > 0 {
-		return absentRow(b, missing, len(rows))
+		return window.AbsentRow(b.table, int64(missing), int64(len(rows)))
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (s *session) appendWhere(sql []byte, b *binding, o *window.Op[*binding]) ([
 			sql = append(sql, " AND "...)
 		}
 		sql = append(append(sql, quote(b.columns[i].name)...), " = "...)
-		if sql, err = b.columns[i].append(sql, s.window.Text(s.window.Cell(o.Cells, at+i))); err != nil {
+		if sql, err = b.columns[i].append(sql, s.in.Text(s.in.Cell(o.Cells, at+i))); err != nil {
 			return nil, err
 		}
 	}
@@ -254,7 +254,7 @@ func (s *session) deleteRows(ctx context.Context, b *binding, rows []int32) erro
 				if b.keys > 1 {
 					sql = append(sql, quote(b.columns[k].name)+" = "...)
 				}
-				if sql, err = b.columns[k].append(sql, s.window.Text(s.window.Cell(row, k))); err != nil {
+				if sql, err = b.columns[k].append(sql, s.in.Text(s.in.Cell(row, k))); err != nil {
 					return err
 				}
 			}
@@ -304,7 +304,7 @@ func (s *session) updateStaged(ctx context.Context, b *binding, columns []int, r
 	case err != nil || n == len(rows):
 		return err
 	case patch:
-		return absentRow(b, len(rows)-n, len(rows))
+		return window.AbsentRow(b.table, int64(len(rows)-n), int64(len(rows)))
 	}
 	var list, from strings.Builder
 	for i, c := range columns {

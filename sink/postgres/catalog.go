@@ -19,9 +19,9 @@ type table struct {
 	ordered bool
 	// exact: row triggers see every single change, so windows are always written in source order.
 	exact bool
-
-	current *binding // the version of the source table that is in the window
 }
+
+func (t *table) String() string { return t.name.String() }
 
 // column is a column of a target table.
 type column struct {

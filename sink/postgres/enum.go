@@ -69,9 +69,12 @@ func (s *session) enumColumns(ctx context.Context, b *binding, allow bool) error
 	return nil
 }
 
-// checkLabels looks for labels that a row has and the target has not: a label that the source got after the table version
+// Check looks for labels that a row has and the target has not: a label that the source got after the table version
 // was written is in no version.
-func (s *session) checkLabels(ctx context.Context, b *binding, row event.Row) error {
+func (s *session) Check(ctx context.Context, b *binding, row event.Row) error {
+	if row == nil {
+		return nil
+	}
 	for i := range b.enums {
 		c := &b.enums[i]
 		d := row[c.index]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 
@@ -47,17 +46,9 @@ func simpleKeyType(cast string) bool {
 	return false
 }
 
-// bind finds the target table of a source table's version, and creates what is missing, inside the target transaction.
-func (s *session) bind(ctx context.Context, schema *event.Schema, topic string, foreign bool) (*binding, error) {
+// Bind is described at window.Database. What it changes it changes inside of the target transaction.
+func (s *session) Bind(ctx context.Context, schema *event.Schema, topic string, foreign bool) (*binding, error) {
 	key := schema.KeyColumns()
-	if len(key) == 0 {
-		return nil, sink.Permanent(fmt.Errorf("table %s has no key, so its rows cannot be told apart in the target: add a primary key at the source "+
-			"(or a unique index and message.key.columns), or leave its topic out with a leading ! in the sink's topics, as \"!*.%s\"",
-			schema.Collection(), schema.Collection()))
-	}
-	if err := s.flush(ctx); err != nil {
-		return nil, err
-	}
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -77,18 +68,14 @@ func (s *session) bind(ctx context.Context, schema *event.Schema, topic string, 
 	if err != nil {
 		return nil, err
 	}
-	if s.tables[name] = t; was != t { // statements for the table as it was no longer fit
-		maps.DeleteFunc(s.bindings, func(_ *event.Schema, b *binding) bool { return b.table.name == name })
+	if s.tables[name] = t; was != nil && was != t { // statements for the table as it was no longer fit
+		s.in.Forget(was)
 	}
 	b, err := newBinding(t, schema, key)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.enumColumns(ctx, b, allow); err != nil {
-		return nil, err
-	}
-	s.bindings[schema] = b
-	return b, nil
+	return b, s.enumColumns(ctx, b, allow)
 }
 
 func newBinding(t *table, schema *event.Schema, key []int) (*binding, error) {

@@ -12,23 +12,14 @@ import (
 // maxPrepared bounds the prepared statements of a session: sparse updates can make many.
 const maxPrepared = 2000
 
-// flush writes what waits in one round trip.
-func (s *session) flush(ctx context.Context) error {
-	if len(s.truncate) > 0 {
-		if err := s.flushTruncate(ctx); err != nil {
-			return err
-		}
-	}
-	if s.window.Empty() {
-		return nil
-	}
-	defer s.window.Reset()
+// Write writes the window in one round trip; it is of window.Database.
+func (s *session) Write(ctx context.Context) error {
 	if s.prepared > maxPrepared {
 		return errors.New("write rows: too many prepared statements, starting a fresh session")
 	}
-	ordered, exact := rules(&s.window)
+	ordered, exact := rules(&s.in.Window)
 	switch {
-	case exact, len(s.window.Ops) == 1:
+	case exact, len(s.in.Ops) == 1:
 		return s.write(ctx, s.planOrdered, "", "")
 	case !ordered:
 		return s.write(ctx, s.planFolded, "", "")
@@ -45,12 +36,12 @@ func (s *session) flush(ctx context.Context) error {
 	return s.write(ctx, s.planOrdered, "", "RELEASE SAVEPOINT rowtrail_window")
 }
 
-func (s *session) flushTruncate(ctx context.Context) error {
-	names := make([]string, len(s.truncate))
-	for i, t := range s.truncate {
-		names[i] = t.name.String()
+// Truncate empties tables in one statement: those that refer to each other can only be emptied together.
+func (s *session) Truncate(ctx context.Context, tables []*binding) error {
+	names := make([]string, len(tables))
+	for i, b := range tables {
+		names[i] = b.table.String()
 	}
-	s.truncate = s.truncate[:0]
 	p := s.pipeline(ctx)
 	p.begin(s)
 	p.simple("TRUNCATE " + strings.Join(names, ", "))
@@ -115,7 +106,7 @@ func rules(w *window.Window[*binding]) (ordered, exact bool) {
 
 // planOrdered makes one statement per operation, in source order.
 func (s *session) planOrdered(ctx context.Context) error {
-	w := &s.window
+	w := s.in
 	for _, o := range w.Ops {
 		s.rows = append(s.rows, o.Cells)
 		if err := s.call(ctx, o.B, o.Kind, o.Cells, len(s.rows)-1); err != nil {
@@ -127,7 +118,7 @@ func (s *session) planOrdered(ctx context.Context) error {
 
 // planFolded makes few statements per table, with one row per key.
 func (s *session) planFolded(ctx context.Context) error {
-	w := &s.window
+	w := s.in
 	for _, f := range w.Tables {
 		if err := s.callEach(ctx, f, window.Delete, func(sl *window.Slot) bool { return sl.Deleted }); err != nil {
 			return err
@@ -157,7 +148,7 @@ func (s *session) callEach(ctx context.Context, f *window.Folded[*binding], kind
 
 // callPatches writes rows with the same absent columns together.
 func (s *session) callPatches(ctx context.Context, f *window.Folded[*binding]) error {
-	masks, rows := s.window.Patches(f)
+	masks, rows := s.in.Patches(f)
 	for _, m := range masks {
 		first := len(s.rows)
 		s.rows = append(s.rows, rows[m]...)
@@ -176,10 +167,10 @@ func (s *session) call(ctx context.Context, b *binding, kind window.Kind, cells 
 	case window.Delete:
 		key = "d"
 	case window.Patch:
-		s.mask = s.window.Mask(s.mask, &b.shape, cells)
+		s.mask = s.in.Mask(s.mask, &b.shape, cells)
 		key = "p" + string(s.mask)
 	case window.Move:
-		s.mask = s.window.Mask(s.mask, &b.shape, cells)
+		s.mask = s.in.Mask(s.mask, &b.shape, cells)
 		key = "m" + string(s.mask)
 	}
 	st, err := s.statement(ctx, b, key)

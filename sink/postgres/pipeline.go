@@ -3,12 +3,11 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/rowtrail/rowtrail/connectors/event"
-	"github.com/rowtrail/rowtrail/sink"
+	"github.com/rowtrail/rowtrail/sink/window"
 )
 
 // textOID is the element type of every parameter array.
@@ -85,8 +84,7 @@ func (p *pipeline) finish() error {
 		case closeErr != nil:
 			err = closeErr
 		case w.rows >= 0 && tag.RowsAffected() != w.rows:
-			err = sink.Permanent(fmt.Errorf("update with columns that the source did not send: %d of %d rows are not in table %s, and a row cannot "+
-				"be made without those columns (invariant: absent is not NULL); load the table again", w.rows-tag.RowsAffected(), w.rows, w.b.table.name))
+			err = window.AbsentRow(w.b.table, w.rows-tag.RowsAffected(), w.rows)
 		}
 	}
 	if closeErr := p.p.Close(); err == nil {
@@ -100,7 +98,7 @@ func (s *session) encode(c *call) [][]byte {
 	for len(s.params) < len(c.columns) {
 		s.params = append(s.params, nil)
 	}
-	w := &s.window
+	w := s.in
 	rows := s.rows[c.first:c.last]
 	for i, col := range c.columns {
 		p := s.params[i][:0]

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/sink"
 	"github.com/rowtrail/rowtrail/sink/window"
 )
@@ -20,20 +18,12 @@ type session struct {
 	conn    *pgconn.PgConn
 	epoch   string
 	offsets []sink.Offset
-	careful bool
 
 	open     bool                 // a target transaction is open
 	tables   map[tableName]*table // as the catalog has them
 	enums    map[string]*enumType // by oid
-	bindings map[*event.Schema]*binding
-	foreign  sink.Foreign    // of records without a table version
-	traced   map[string]bool // topics of which the trace was read
-	window   window.Window[*binding]
-	truncate []*table // consecutive truncates, waiting to be one statement
-	leaving  struct { // a delete that is half of a key change, waiting for the create
-		b   *binding
-		key event.Row
-	}
+	traced   map[string]bool      // topics of which the trace was read
+	in       *window.Intake[*binding]
 	prepared int
 
 	// Reused from one round trip to the next.
@@ -51,142 +41,29 @@ type session struct {
 }
 
 func newSession(t *target, conn *pgconn.PgConn) *session {
-	return &session{
-		target: t, conn: conn, tables: make(map[tableName]*table), enums: make(map[string]*enumType),
-		bindings: make(map[*event.Schema]*binding), traced: make(map[string]bool),
-	}
+	s := &session{target: t, conn: conn, tables: make(map[tableName]*table), enums: make(map[string]*enumType), traced: make(map[string]bool)}
+	s.in = window.NewIntake(s, t.config.Truncate)
+	return s
 }
 
 func (s *session) Offsets() []sink.Offset { return s.offsets }
-func (s *session) SetCareful(on bool)     { s.careful = on }
+func (s *session) SetCareful(on bool)     { s.in.Careful = on }
 func (s *session) Close()                 { closeConn(s.conn) }
 
-// Apply adds an event to the window, and writes the window when it is full.
+// Apply takes an event; it is described at sink.Session.
 func (s *session) Apply(ctx context.Context, ev *sink.Event) error {
-	if err := s.add(ctx, ev); err != nil {
-		return classify(err)
-	}
-	if s.careful || s.window.Full() {
-		return classify(s.flush(ctx))
-	}
-	return nil
+	return classify(s.in.Apply(ctx, ev))
 }
 
-func (s *session) add(ctx context.Context, ev *sink.Event) error {
-	schema, change, key := ev.Schema, &ev.Change, ev.Key
-	if schema == nil {
-		var err error
-		var ch event.Change
-		if schema, ch, key, err = s.foreign.Read(ev); err != nil || schema == nil {
-			return err
-		}
-		change = &ch
-	}
-	b := s.bindings[schema]
-	if b == nil {
-		var err error
-		if b, err = s.bind(ctx, schema, ev.Topic, ev.Schema == nil); err != nil {
-			return err
-		}
-	}
-	if err := s.settleLeaving(b, change, ev.OldKey); err != nil {
-		return err
-	}
-	if b.table.current != b { // another version of the table: its operations must not be folded into the ones before
-		if err := s.flush(ctx); err != nil {
-			return err
-		}
-		b.table.current = b
-	}
-	if change.Op == event.OpTruncate {
-		return s.addTruncate(ctx, b)
-	}
-	if len(s.truncate) > 0 {
-		if err := s.flush(ctx); err != nil {
-			return err
-		}
-	}
-	switch change.Op {
-	case event.OpCreate, event.OpRead, event.OpUpdate:
-		if len(b.enums) > 0 && change.After != nil {
-			if err := s.checkLabels(ctx, b, change.After); err != nil {
-				return err
-			}
-		}
-		if ev.OldKey != nil && change.After != nil && !b.shape.Whole(change.After) {
-			return s.move(ctx, b, change.After, key, ev.OldKey)
-		}
-		return s.window.Upsert(b, change.After, key, change.Op != event.OpUpdate)
-	case event.OpDelete:
-		if ev.NewKey != nil {
-			s.leaving.b, s.leaving.key = b, key.Clone()
-			return nil
-		}
-		return s.window.Delete(b, key)
-	}
-	return sink.Permanent(fmt.Errorf("operation %q is not one that a table can take", string(rune(change.Op))))
-}
-
-// settleLeaving turns the waiting delete into a delete, unless the event at hand is its create and lacks columns, which only
-// the row under the old key has (invariant 6).
-func (s *session) settleLeaving(b *binding, change *event.Change, oldKey event.Row) error {
-	l := s.leaving
-	if l.b == nil {
-		return nil
-	}
-	s.leaving.b, s.leaving.key = nil, nil
-	if l.b == b && change.Op == event.OpCreate && oldKey != nil && change.After != nil && !b.shape.Whole(change.After) {
-		return nil
-	}
-	return s.window.Delete(l.b, l.key)
-}
-
-// move changes a row's key and keeps the columns that the source did not send.
-func (s *session) move(ctx context.Context, b *binding, row, key, oldKey event.Row) error {
-	if err := s.flush(ctx); err != nil {
-		return err
-	}
-	if err := s.window.Move(b, row, key, oldKey); err != nil {
-		return err
-	}
-	return s.flush(ctx)
-}
-
-// addTruncate collects truncates that follow one another: tables that refer to each other can only be emptied together.
-func (s *session) addTruncate(ctx context.Context, b *binding) error {
-	if !s.target.config.Truncate {
-		if err := s.flush(ctx); err != nil {
-			return err
-		}
-		rows, err := query(ctx, s.conn, "SELECT EXISTS (SELECT FROM "+b.table.name.String()+")")
-		if err != nil {
-			return fmt.Errorf("look for rows of %s: %w", b.table.name, err)
-		}
-		if string(rows[0][0]) == "f" {
-			return nil
-		}
-		return sink.Permanent(fmt.Errorf("the source truncated the table, or it is loaded again, and truncate.enabled is false; empty %s by hand or enable it", b.table.name))
-	}
-	if !s.window.Empty() {
-		if err := s.flush(ctx); err != nil {
-			return err
-		}
-	}
-	if slices.Contains(s.truncate, b.table) {
-		if err := s.flush(ctx); err != nil {
-			return err
-		}
-	}
-	s.truncate = append(s.truncate, b.table)
-	return nil
+// HoldsRows is of window.Database.
+func (s *session) HoldsRows(ctx context.Context, b *binding) (bool, error) {
+	rows, err := query(ctx, s.conn, "SELECT EXISTS (SELECT FROM "+b.table.name.String()+")")
+	return err == nil && string(rows[0][0]) == "t", err
 }
 
 // Commit writes what is left, checks that no newer session exists, stores the offsets and commits: invariant 4.
 func (s *session) Commit(ctx context.Context, offsets []sink.Offset) error {
-	if err := s.settleLeaving(nil, nil, nil); err != nil {
-		return err
-	}
-	if err := s.flush(ctx); err != nil {
+	if err := s.in.Settle(ctx); err != nil {
 		return classify(err)
 	}
 	return classify(s.commitOffsets(ctx, offsets))

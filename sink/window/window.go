@@ -30,9 +30,9 @@ const (
 
 // Shape is how rows of one version of a source table are written.
 type Shape struct {
-	Table   any      // the target's; versions of one source table share it
-	Names   []string // of the columns that are written, those of the key first, in its order
-	Sources []int    // their places in a Row
+	Table   fmt.Stringer // the target's; versions of one source table share it
+	Names   []string     // of the columns that are written, those of the key first, in its order
+	Sources []int        // their places in a Row
 	Keys    int
 }
 
@@ -83,7 +83,7 @@ type Window[B Binding] struct {
 
 	arena  []byte
 	cells  []Cell
-	byName map[any]*Folded[B]
+	byName map[fmt.Stringer]*Folded[B]
 	free   []*Folded[B]
 	key    []byte
 }
@@ -256,7 +256,7 @@ func (w *Window[B]) table(b B) *Folded[B] {
 	}
 	f.B = b
 	if w.byName == nil {
-		w.byName = make(map[any]*Folded[B])
+		w.byName = make(map[fmt.Stringer]*Folded[B])
 	}
 	w.byName[table] = f
 	w.Tables = append(w.Tables, f)
