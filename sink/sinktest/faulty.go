@@ -21,6 +21,7 @@ type faulty struct {
 	rng    *rand.Rand
 	every  int // one commit of so many fails; 0: none
 	struck int
+	tried  int // commits
 }
 
 func (f *faulty) Open(ctx context.Context) (sink.Session, error) {
@@ -35,6 +36,7 @@ func (f *faulty) Open(ctx context.Context) (sink.Session, error) {
 func (f *faulty) strike() (before, after bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.tried++
 	if f.every == 0 || f.rng.IntN(f.every) != 0 {
 		return false, false
 	}
@@ -48,6 +50,13 @@ func (f *faulty) strikes() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.struck
+}
+
+// tries counts all commits.
+func (f *faulty) tries() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.tried
 }
 
 func (f *faulty) calm() {
