@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/rowtrail/rowtrail/itest/nodes"
 )
@@ -30,12 +31,33 @@ type producer struct {
 	offset []int64
 	failed []error
 	wait   chan struct{} // closed and made anew at every answer
+	served []serving     // which node answered from when on
+}
+
+// serving is a node that began to answer.
+type serving struct {
+	node  int32
+	since time.Time
 }
 
 func newProducer(c *nodes.Cluster) (*producer, error) {
-	cl, err := c.Client(kgo.DefaultProduceTopic(topic), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(inFlight), kgo.RecordDeliveryTimeout(2*patience),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }))
-	return &producer{cl: cl, wait: make(chan struct{})}, err
+	p := &producer{wait: make(chan struct{})}
+	var err error
+	p.cl, err = c.Client(kgo.DefaultProduceTopic(topic), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(inFlight), kgo.RecordDeliveryTimeout(2*patience),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }), kgo.WithHooks(p))
+	return p, err
+}
+
+// OnBrokerE2E notes which node answers; it is kgo.HookBrokerE2E. The records of an answer are given out after it.
+func (p *producer) OnBrokerE2E(meta kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if key != kmsg.Produce.Int16() || e2e.Err() != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.served); n == 0 || p.served[n-1].node != meta.NodeID {
+		p.served = append(p.served, serving{meta.NodeID, time.Now()})
+	}
 }
 
 // run sends until the context ends, and waits for all answers.
@@ -109,6 +131,30 @@ func (p *producer) gap(from, to time.Time) time.Duration {
 		}
 	}
 	return max(longest, to.Sub(last))
+}
+
+// handover is the longest time, of those at which another node began to answer in a span, from the last answer before it to the
+// next one; gap is what passes without answers for other reasons, too.
+func (p *producer) handover(from, to time.Time) (longest time.Duration, moved bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.served {
+		if s.since.Before(from) || s.since.After(to) {
+			continue
+		}
+		last := from
+		for _, at := range p.acked { // answers of one idempotent producer come in order
+			if at.IsZero() || at.Before(from) {
+				continue
+			}
+			if !at.Before(s.since) {
+				longest, moved = max(longest, at.Sub(last)), true
+				break
+			}
+			last = at
+		}
+	}
+	return longest, moved
 }
 
 // check reads everything and says what is not where its answer said.
