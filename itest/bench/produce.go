@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,12 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -49,53 +49,99 @@ type loaded struct {
 	p50, p99  time.Duration
 }
 
+// clockEvery is after how many records a producer at full speed looks at the clock: its own cost counts in what is measured.
+const clockEvery = 64
+
+// tally counts the answers of a run; kgo gives them one after another, in the order of their batches.
+type tally struct {
+	from, end  time.Time // of what counts
+	each       bool      // the time of every answer counts
+	now        time.Time // of the batch at hand
+	fresh      int       // answers until the clock is looked at
+	all, acked int64
+	delays     []time.Duration
+	failed     error
+}
+
+// sent is the context of a record whose time counts; its timestamp has milliseconds only.
+type sent struct {
+	context.Context
+	at time.Time
+}
+
+func (t *tally) answered(r *kgo.Record, err error) {
+	if t.fresh--; t.fresh < 0 || t.each {
+		t.now, t.fresh = time.Now(), clockEvery
+	}
+	if err != nil {
+		t.failed = cmp.Or(t.failed, err)
+		return
+	}
+	t.all++
+	if t.now.Before(t.from) || t.now.After(t.end) {
+		return
+	}
+	t.acked++
+	if t.each {
+		t.delays = append(t.delays, t.now.Sub(r.Context.(sent).at))
+	}
+}
+
+// producers is how many clients produce at a time: one alone waits for its own requests more than the broker does.
+const producers = 3
+
 // produce loads loadTopic for the time given and a fifth of it before, to warm up. rate is records per second; 0: as fast as it goes.
 func produce(ctx context.Context, address string, c brokerCase, d time.Duration, rate float64) (loaded, error) {
+	from := time.Now().Add(d / 5)
+	tallies := make([]tally, producers)
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range tallies {
+		tallies[i] = tally{from: from, end: from.Add(d), each: rate > 0}
+		g.Go(func() error { return tallies[i].produce(ctx, address, c.size, rate/producers) })
+	}
+	if err := g.Wait(); err != nil {
+		return loaded{}, fmt.Errorf("produce to %s: %w", address, err)
+	}
+	var all, acked int64
+	var delays []time.Duration
+	for i := range tallies {
+		t := &tallies[i]
+		all, acked, delays = all+t.all, acked+t.acked, append(delays, t.delays...)
+	}
+	out := loaded{total: all * int64(c.size), perSecond: float64(acked) * float64(c.size) / d.Seconds()}
+	if n := len(delays); n > 0 {
+		slices.Sort(delays)
+		out.p50, out.p99 = delays[n/2], delays[n*99/100]
+	}
+	return out, nil
+}
+
+// produce sends records of one client until the end.
+func (t *tally) produce(ctx context.Context, address string, size int, rate float64) error {
 	opts := []kgo.Opt{kgo.DefaultProduceTopic(loadTopic)}
 	if rate > 0 {
 		opts = append(opts, kgo.ProducerLinger(0))
 	}
 	client, err := dial(address, opts...)
 	if err != nil {
-		return loaded{}, err
+		return err
 	}
 	defer client.Close()
-	payload := make([]byte, c.size)
+	payload := make([]byte, size)
 	_, _ = rand.Read(payload) // never fails
-	start := time.Now()
-	from := start.Add(d / 5)
-	end := from.Add(d)
-	var acked, all atomic.Int64
-	var mu sync.Mutex
-	var failed error
-	delays := make([]time.Duration, 0, 1<<20)
-	next := start
-	for ctx.Err() == nil {
-		at := time.Now()
-		if at.After(end) {
-			break
+	next := time.Now()
+	for n := 0; ctx.Err() == nil; n++ {
+		r := &kgo.Record{Value: payload}
+		if rate > 0 || n%clockEvery == 0 {
+			at := time.Now()
+			if at.After(t.end) {
+				break
+			}
+			if rate > 0 {
+				r.Context = sent{ctx, at}
+			}
 		}
-		client.Produce(ctx, &kgo.Record{Value: payload}, func(_ *kgo.Record, err error) {
-			now := time.Now()
-			if err == nil {
-				all.Add(1)
-			}
-			if err == nil && (now.Before(from) || now.After(end)) {
-				return
-			}
-			if err == nil {
-				acked.Add(1)
-				if rate <= 0 {
-					return
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if failed == nil {
-				failed = err
-			}
-			delays = append(delays, now.Sub(at))
-		})
+		client.Produce(ctx, r, t.answered)
 		if rate > 0 {
 			next = next.Add(time.Duration(float64(time.Second) / rate))
 			if wait := time.Until(next); wait > time.Millisecond {
@@ -103,15 +149,7 @@ func produce(ctx context.Context, address string, c brokerCase, d time.Duration,
 			}
 		}
 	}
-	if err := errors.Join(client.Flush(ctx), failed); err != nil {
-		return loaded{}, fmt.Errorf("produce to %s: %w", address, err)
-	}
-	out := loaded{total: all.Load() * int64(c.size), perSecond: float64(acked.Load()) * float64(c.size) / d.Seconds()}
-	if n := len(delays); n > 0 {
-		slices.Sort(delays)
-		out.p50, out.p99 = delays[n/2], delays[n*99/100]
-	}
-	return out, nil
+	return errors.Join(client.Flush(ctx), t.failed)
 }
 
 func createTopic(ctx context.Context, address, topic string, partitions int32) error {
