@@ -10,6 +10,7 @@ const (
 	StateStarting  = "starting"
 	StateLoading   = "loading"
 	StateStreaming = "streaming"
+	StateComplete  = "complete" // there is nothing more to do (snapshot.mode initial_only)
 	StateRetrying  = "retrying"
 	StateFailed    = "failed"
 	StateStopped   = "stopped"
@@ -17,31 +18,34 @@ const (
 
 // Status is what one connector says about itself.
 type Status struct {
-	Name         string      `json:"name"`
-	Type         string      `json:"type"`
-	Node         int32       `json:"node,omitempty"` // that runs it, as who runs connectors knows; 0: none
-	Here         bool        `json:"here"`           // that is the node that says so
-	State        string      `json:"state"`
-	Error        string      `json:"error,omitempty"`
-	Position     string      `json:"position"`     // as the source writes it
-	Events       uint64      `json:"events"`       // committed in the log since the start of the process
-	Transactions uint64      `json:"transactions"` // source transactions, likewise
-	Bytes        uint64      `json:"bytes"`        // key and value bytes, likewise
-	LagBytes     int64       `json:"lagBytes"`     // source log not yet in our log
-	LagEvents    int64       `json:"lagEvents"`    // read but not yet committed
-	LagSeconds   float64     `json:"lagSeconds"`   // age of the oldest transaction that is read but not committed
-	Load         *LoadStatus `json:"load,omitempty"`
-	Warnings     []string    `json:"warnings,omitempty"` // what needs a person, while the rest goes on
-	Since        time.Time   `json:"since"`              // of the state
+	Name         string        `json:"name"`
+	Type         string        `json:"type"`
+	Node         int32         `json:"node,omitempty"` // that runs it, as who runs connectors knows; 0: none
+	Here         bool          `json:"here"`           // that is the node that says so
+	State        string        `json:"state"`
+	Error        string        `json:"error,omitempty"`
+	Position     string        `json:"position"`     // as the source writes it
+	Events       uint64        `json:"events"`       // committed in the log since the start of the process
+	Transactions uint64        `json:"transactions"` // source transactions, likewise
+	Bytes        uint64        `json:"bytes"`        // key and value bytes, likewise
+	LagBytes     int64         `json:"lagBytes"`     // source log not yet in our log
+	LagEvents    int64         `json:"lagEvents"`    // read but not yet committed
+	LagSeconds   float64       `json:"lagSeconds"`   // age of the oldest transaction that is read but not committed
+	Load         *LoadStatus   `json:"load,omitempty"`
+	Signal       *SignalResult `json:"signal,omitempty"`   // the last one
+	Warnings     []string      `json:"warnings,omitempty"` // what needs a person, while the rest goes on
+	Since        time.Time     `json:"since"`              // of the state
 }
 
-// LoadStatus is the progress of the initial load.
+// LoadStatus is the progress of the tables that are being loaded.
 type LoadStatus struct {
 	Tables        int    `json:"tables"`
 	TablesDone    int    `json:"tablesDone"`
 	Rows          int64  `json:"rows"`
 	RowsEstimated int64  `json:"rowsEstimated"`
 	Current       string `json:"current"`
+	Signal        string `json:"signal,omitempty"` // that asked for the current table
+	Paused        bool   `json:"paused,omitempty"`
 }
 
 // Tracker keeps a Status up to date; it is safe for concurrent use.

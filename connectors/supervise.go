@@ -30,8 +30,13 @@ func Supervise(ctx context.Context, logger *slog.Logger, t *Tracker, run func(co
 		began := time.Now()
 		t.SetState(StateStarting, nil)
 		err := run(ctx)
-		if err == nil || ctx.Err() != nil { // without an error the source has nothing more to give (snapshot.mode initial_only)
+		if ctx.Err() != nil {
 			t.SetState(StateStopped, nil)
+			return nil
+		}
+		if err == nil { // the source has nothing more to give
+			t.SetState(StateComplete, nil)
+			logger.Info("connector is complete")
 			return nil
 		}
 		if IsFault(err) {

@@ -374,6 +374,9 @@ func TestSupervise(t *testing.T) {
 	if !IsFault(err) || n != 2 || tr.Status().State != StateFailed || !strings.Contains(tr.Status().Error, "mend it") {
 		t.Fatalf("%v after %d runs: %+v", err, n, tr.Status())
 	}
+	if err := Supervise(context.Background(), log, tr, func(context.Context) error { return nil }); err != nil || tr.Status().State != StateComplete {
+		t.Fatalf("%v, %+v", err, tr.Status())
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	err = Supervise(ctx, log, tr, func(context.Context) error { cancel(); return errors.New("x") })
 	if err != nil || tr.Status().State != StateStopped {

@@ -207,7 +207,7 @@ func (c *collector) kafka(emit emitter) {
 type emitter func(name string, value float64, labels ...string)
 
 func connectorStates() []string {
-	return []string{connectors.StateStarting, connectors.StateLoading, connectors.StateStreaming, connectors.StateRetrying,
+	return []string{connectors.StateStarting, connectors.StateLoading, connectors.StateStreaming, connectors.StateComplete, connectors.StateRetrying,
 		connectors.StateFailed, connectors.StateStopped}
 }
 
