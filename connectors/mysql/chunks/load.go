@@ -75,6 +75,11 @@ func (l *Load) add(p *Progress) error {
 // Tables are those that are not loaded yet, in their order.
 func (l *Load) Tables() []*Progress { return l.tables }
 
+// Waits says whether a table is not loaded yet.
+func (l *Load) Waits(collection string) bool {
+	return slices.ContainsFunc(l.tables, func(p *Progress) bool { return p.Plan.Table.Collection() == collection })
+}
+
 // Empty says whether all tables are loaded.
 func (l *Load) Empty() bool { return len(l.tables) == 0 }
 
@@ -191,6 +196,14 @@ func (l *Load) Done(t *Task, err error) error {
 		}
 	}
 	return err
+}
+
+// Later gives a Task up whose table cannot be read now, and puts the table behind the others.
+func (l *Load) Later(t *Task) {
+	l.release(t)
+	if i := slices.Index(l.tables, t.Progress); i >= 0 {
+		l.tables = append(slices.Delete(l.tables, i, i+1), t.Progress)
+	}
 }
 
 func (l *Load) release(t *Task) {

@@ -18,14 +18,14 @@ const Snapshot = beginSnapshot
 
 // Locks are the ways of a snapshot.locking.mode, the best first: the next is for a user who may not take the one before, or a server that
 // does not have it. With minimal the Lock is released when every reading session has begun its Snapshot and the position is known, with
-// extended when all is read; none has no Lock, and is right only if nobody writes.
+// extended when all is read. With none there is no Lock: chunks are read beside the stream.
 func Locks(mode string, mariaDB bool, tables []*Table) ([]Lock, error) {
 	switch mode {
 	case "none":
 		return nil, nil
 	case "minimal", "extended":
 	default:
-		return nil, fmt.Errorf("snapshot.locking.mode %q is not known: minimal, extended or none", mode)
+		return nil, fmt.Errorf("snapshot.locking.mode %q is not known: none, minimal or extended", mode)
 	}
 	var locks []Lock
 	if mariaDB && mode == "minimal" { // commits alone wait, running statements go on
@@ -60,10 +60,4 @@ func LockTable(tables ...*Table) Lock {
 		Name: "LOCK TABLES", Take: []string{"LOCK TABLES " + strings.Join(names, ", ")}, Release: []string{"UNLOCK TABLES"},
 		Needs: "LOCK TABLES, SELECT",
 	}
-}
-
-// InstanceLock keeps statements that define tables away while snapshots are read, which would end them with an error; MySQL alone has
-// it, and a load without it begins again then.
-func InstanceLock() Lock {
-	return Lock{Name: "LOCK INSTANCE", Take: []string{"LOCK INSTANCE FOR BACKUP"}, Release: []string{"UNLOCK INSTANCE"}, Needs: "BACKUP_ADMIN"}
 }

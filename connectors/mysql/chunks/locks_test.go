@@ -22,13 +22,6 @@ func TestLocksHold(t *testing.T) {
 				t.Run(mode+" "+lock.Name, func(t *testing.T) { holds(newSource(t, m), newSource(t, m), lock, table) })
 			}
 		}
-		if !m.MariaDB() {
-			s := newSource(t, m)
-			for _, statement := range append(InstanceLock().Take, InstanceLock().Release...) {
-				_, err := s.query(statement)
-				s.check(err)
-			}
-		}
 	})
 }
 

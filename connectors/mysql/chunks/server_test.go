@@ -2,6 +2,7 @@ package chunks
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -297,6 +298,63 @@ func TestKeys(t *testing.T) {
 				if most := len(want) + 5*chunks; s.examined() > most && !c.scans {
 					t.Errorf("%s: %d rows looked at for %d in %d chunks", c.columns, s.examined(), len(want), chunks)
 				}
+			}
+		}
+	})
+}
+
+// TestRandomKeys is a property: whatever the key, its columns' types and collations, their values and the size of chunks, the chunks have
+// each row once, in the order in which the server has them.
+func TestRandomKeys(t *testing.T) {
+	pool.Each(t, func(t *testing.T, m *servers.MySQL) {
+		s := newSource(t, m)
+		var singles []keyCase
+		for _, c := range keyCases() {
+			if len(c.key) == 1 && c.key[0].Name == "k" && strings.Contains(c.columns, "PRIMARY KEY (k)") && !strings.Contains(c.columns, "700") && (c.only == "" || c.only == m.Flavour()) {
+				singles = append(singles, c)
+			}
+		}
+		seed := uint64(len(singles))
+		if v, err := strconv.ParseUint(os.Getenv("ROWTRAIL_SEED"), 10, 64); err == nil {
+			seed = v
+		}
+		r := rand.New(rand.NewPCG(seed, 7))
+		for round := range 60 {
+			var definitions, names []string
+			var key Key
+			var parts []keyCase
+			for i := range 1 + r.IntN(3) {
+				c := singles[r.IntN(len(singles))]
+				name := string(rune('a' + i))
+				typ, _, _ := strings.Cut(strings.TrimPrefix(c.columns, "k "), " NOT NULL")
+				definitions = append(definitions, name+" "+typ+" NOT NULL")
+				names = append(names, name)
+				key.Columns = append(key.Columns, column(name, c.key[0].DataType))
+				parts = append(parts, c)
+			}
+			key.Name = primary
+			var values []string
+			for n := range 5 + r.IntN(60) {
+				var row []string
+				for _, c := range parts {
+					row = append(row, c.values[r.IntN(len(c.values))])
+				}
+				values = append(values, fmt.Sprintf("(%s, %d)", strings.Join(row, ", "), n))
+			}
+			list := strings.Join(names, ", ")
+			s.exec(database, "SET NAMES utf8mb4", "SET SESSION sql_mode = '', time_zone = '+00:00'", "DROP TABLE IF EXISTS random_keys",
+				fmt.Sprintf("CREATE TABLE random_keys (%s, n INT, PRIMARY KEY (%s))", strings.Join(definitions, ", "), list),
+				fmt.Sprintf("INSERT IGNORE INTO random_keys (%s, n) VALUES %s", list, strings.Join(values, ", ")))
+			found, err := s.query("SELECT n FROM random_keys ORDER BY " + list)
+			s.check(err)
+			var want []string
+			for _, row := range found {
+				want = append(want, row[0])
+			}
+			limit := 1 + r.IntN(9)
+			p := NewPlan(Table{Database: database, Name: "random_keys", Columns: append(slices.Clone(names), "n"), Keys: []Key{key}}, "", "")
+			if got := s.loadAll(p, limit); !slices.Equal(got, want) {
+				t.Errorf("seed %d, round %d: (%s): rows %v read %d at a time, want %v", seed, round, strings.Join(definitions, ", "), got, limit, want)
 			}
 		}
 	})

@@ -169,9 +169,12 @@ func (t *Task) Each(tell func(event.Row) error) error {
 	return nil
 }
 
-// Again says that an error of reading was of the moment: the chunk can be read again on the same connection.
+// ErrLost is what a reader adds to an error of a connection that broke, and with which the chunk did not: it can be read on another.
+var ErrLost = errors.New("the connection was lost")
+
+// Again says that an error of reading was of the moment: the chunk can be read again, on the same connection unless that is lost.
 func Again(err error) bool {
-	if errors.Is(err, ErrEarly) || errors.Is(err, ErrServer) {
+	if errors.Is(err, ErrEarly) || errors.Is(err, ErrServer) || errors.Is(err, ErrLost) {
 		return true
 	}
 	var e *mysql.MyError
@@ -179,7 +182,7 @@ func Again(err error) bool {
 		return false
 	}
 	switch e.Code {
-	case mysql.ER_LOCK_WAIT_TIMEOUT, mysql.ER_LOCK_DEADLOCK, mysql.ER_TABLE_DEF_CHANGED:
+	case mysql.ER_LOCK_WAIT_TIMEOUT, mysql.ER_LOCK_DEADLOCK, mysql.ER_TABLE_DEF_CHANGED, mysql.ER_QUERY_INTERRUPTED:
 		return true
 	}
 	return false
