@@ -20,6 +20,7 @@ type table struct {
 	primary      []string
 	keys         []chunks.Key
 	unique       []string // of a unique key on whole columns that are NOT NULL, where there is no primary key
+	rows         int64    // as the server estimates
 }
 
 func (t *table) String() string { return t.schema + "." + t.name }
@@ -48,13 +49,13 @@ type column struct {
 	text    *string // of the default
 }
 
-// catalog reads the tables for which keep says yes; with a name, that one alone.
+// catalog reads the captured tables; with a name, that one alone, captured or not.
 func (c *Config) catalog(ctx context.Context, s *session, schema, name string) ([]*table, error) {
 	where := "table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
 	if name != "" {
 		where = "table_schema = " + quoteLiteral(schema) + " AND table_name = " + quoteLiteral(name)
 	}
-	found, err := s.query(ctx, `SELECT table_schema, table_name, coalesce(engine, ''), coalesce(table_collation, ''), table_comment FROM information_schema.tables
+	found, err := s.query(ctx, `SELECT table_schema, table_name, coalesce(engine, ''), coalesce(table_collation, ''), table_comment, coalesce(table_rows, 0) FROM information_schema.tables
  WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND `+where+" ORDER BY 1, 2")
 	if err != nil {
 		return nil, fmt.Errorf("list tables: %w", err)
@@ -64,7 +65,8 @@ func (c *Config) catalog(ctx context.Context, s *session, schema, name string) (
 	for _, r := range found {
 		t := &table{schema: string(r[0]), name: string(r[1]), engine: string(r[2]), comment: string(r[4])}
 		t.charset, _, _ = strings.Cut(string(r[3]), "_")
-		if !c.captures(t.schema, t.name) {
+		t.rows, _ = strconv.ParseInt(string(r[5]), 10, 64)
+		if name == "" && !c.captures(t.schema, t.name) {
 			continue
 		}
 		list = append(list, t)

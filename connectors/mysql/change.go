@@ -6,7 +6,6 @@ import (
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
-	"github.com/rowtrail/rowtrail/connectors/mysql/chunks"
 )
 
 // rows writes the rows of one event.
@@ -26,12 +25,10 @@ func (s *stream) rows(ctx context.Context, e *binlog.Event) error {
 	if skip, err := s.undone(ctx, r); skip || err != nil {
 		return err
 	}
-	var window *chunks.Window
-	if s.loader != nil {
-		window = s.loader.load.Window(r.Collection)
-	}
-	skips := s.skips(e.Rows.Op)
-	if skips && window == nil {
+	window := s.loader.load.Window(r.Collection)
+	signals := r.signals && e.Rows.Op == event.OpCreate
+	skips := r.hidden || s.skips(e.Rows.Op)
+	if skips && window == nil && !signals {
 		return nil
 	}
 	s.group.touched[r] = ordinal
@@ -52,7 +49,12 @@ func (s *stream) rows(ctx context.Context, e *binlog.Event) error {
 			connectors.Fill(r.after, r.before)
 		}
 		if window != nil {
-			if err := s.touch(ctx, window, r, e.Rows.Op); err != nil {
+			if err := s.touch(ctx, s.loader, window, r, e.Rows.Op); err != nil {
+				return err
+			}
+		}
+		if signals {
+			if err := s.signalRow(r); err != nil {
 				return err
 			}
 		}

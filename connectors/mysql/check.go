@@ -23,9 +23,11 @@ type inspection struct {
 	status  binlogStatus
 	noState error // why status may not be read
 	replica bool
+	grants  grants
 	mayDump bool
 	tables  []*table
 	denied  []*table // that may not be read
+	signals *table   // of signal.data.collection, nil if it is not there
 	rds     *string  // RDS' binlog retention hours, "" if not set; nil: this is not RDS
 }
 
@@ -46,18 +48,33 @@ func (c *Config) inspect(ctx context.Context, s *session) (*inspection, error) {
 	if in.replica, err = s.isReplica(ctx); err != nil && !denied(err) {
 		return nil, err
 	}
-	if in.mayDump, err = mayDump(ctx, s); err != nil {
+	if in.grants, err = s.grants(ctx); err != nil {
+		return nil, err
+	}
+	in.mayDump = in.grants.has("REPLICATION SLAVE", "", "") || in.grants.has("REPLICATION REPLICA", "", "")
+	if in.signals, err = c.signalTable(ctx, s); err != nil {
 		return nil, err
 	}
 	if in.tables, err = c.catalog(ctx, s, "", ""); err != nil {
 		return nil, err
 	}
+	if err := s.execute(ctx, "SET SESSION lock_wait_timeout = 1"); err != nil {
+		return nil, err
+	}
 	for _, t := range in.tables {
-		if err := s.execute(ctx, "SELECT 1 FROM "+t.quoted()+" LIMIT 0"); denied(err) {
+		err := s.execute(ctx, "SELECT 1 FROM "+t.quoted()+" LIMIT 0")
+		switch code(err) {
+		case erNoSuchTable, erLockWaitTimeout: // who waits for a lock may read
+			continue
+		}
+		if denied(err) {
 			in.denied = append(in.denied, t)
-		} else if err != nil && code(err) != erNoSuchTable {
+		} else if err != nil {
 			return nil, fmt.Errorf("read table %s: %w", t, err)
 		}
+	}
+	if err := s.execute(ctx, "SET SESSION lock_wait_timeout = DEFAULT"); err != nil {
+		return nil, err
 	}
 	if strings.Contains(in.server.variables["basedir"], "rdsdb") {
 		list, err := s.query(ctx, "SELECT value FROM mysql.rds_configuration WHERE name = 'binlog retention hours'")
@@ -67,28 +84,6 @@ func (c *Config) inspect(ctx context.Context, s *session) (*inspection, error) {
 		}
 	}
 	return in, nil
-}
-
-// mayDump looks for REPLICATION SLAVE among the user's privileges, those of active roles included.
-func mayDump(ctx context.Context, s *session) (bool, error) {
-	list, err := s.query(ctx, "SHOW GRANTS")
-	if err != nil {
-		return false, fmt.Errorf("read the user's privileges: %w", err)
-	}
-	for _, r := range list {
-		g := strings.ToUpper(string(r[0]))
-		privileges, on, found := strings.Cut(g, " ON ")
-		if !found || !strings.HasPrefix(on, "*.*") {
-			continue
-		}
-		for _, p := range strings.Split(strings.TrimPrefix(privileges, "GRANT "), ",") {
-			switch strings.TrimSpace(p) {
-			case "ALL PRIVILEGES", "REPLICATION SLAVE", "REPLICATION REPLICA":
-				return true, nil
-			}
-		}
-	}
-	return false, nil
 }
 
 // Check connects and reports everything that stands in the way, with what mends it.
@@ -102,7 +97,7 @@ func Check(ctx context.Context, c *Config) []connectors.Finding {
 	if err != nil {
 		return []connectors.Finding{connectors.FindingOf("connection", err)}
 	}
-	list := c.findings(in)
+	list := append(c.findings(in), c.lockFindings(in)...)
 	if r := (&run{Connector: &Connector{config: c}, server: in.server}); in.mayDump {
 		if err := r.free(ctx, s); err != nil {
 			list = append(list, connectors.FindingOf("database.server.id", err))
@@ -139,6 +134,7 @@ func (c *Config) findings(in *inspection) []connectors.Finding {
 	c.binlogFindings(in, add)
 	c.gtidFindings(in, add)
 	c.retentionFindings(in, add)
+	c.signalFindings(in, add)
 	c.tableFindings(in, add, func(topic string) { list[len(list)-1].Keyless = topic })
 	return list
 }

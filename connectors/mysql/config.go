@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rowtrail/rowtrail/connectors"
@@ -19,8 +20,21 @@ type SnapshotMode string
 
 // Supported snapshot modes.
 const (
-	SnapshotInitial SnapshotMode = "initial" // load beside the stream
-	SnapshotNoData  SnapshotMode = "no_data" // stream only
+	SnapshotInitial     SnapshotMode = "initial"      // load what is not in the log, and stream
+	SnapshotInitialOnly SnapshotMode = "initial_only" // load, and be complete
+	SnapshotAlways      SnapshotMode = "always"       // load all tables at each start, and stream
+	SnapshotWhenNeeded  SnapshotMode = "when_needed"  // as initial, and load all tables again where the source has purged what is missing
+	SnapshotNoData      SnapshotMode = "no_data"      // stream only
+)
+
+// LockingMode is snapshot.locking.mode: how the load begins that a connector without resume point makes. Others need no lock.
+type LockingMode string
+
+// Supported locking modes.
+const (
+	LockingNone     LockingMode = "none"     // chunks beside the stream
+	LockingMinimal  LockingMode = "minimal"  // one position and one snapshot of all tables, under a lock that is held until both are there
+	LockingExtended LockingMode = "extended" // likewise, and the lock is held until all is read
 )
 
 // Kinds of connectors.
@@ -28,6 +42,9 @@ const (
 	KindMySQL   = "mysql"
 	KindMariaDB = "mariadb"
 )
+
+// defaultLockTimeout is how long a lock may be waited for, while others wait behind it.
+const defaultLockTimeout = 10 * time.Second
 
 // Config is one connector's configuration under Debezium's names.
 type Config struct {
@@ -48,8 +65,12 @@ type Config struct {
 
 	Snapshot        SnapshotMode
 	SnapshotThreads int
-	SchemaChanges   bool // include.schema.changes
-	Query           bool // include.query
+	Locking         LockingMode
+	lockTimeout     time.Duration     // snapshot.lock.timeout.ms
+	loads           connectors.Filter // snapshot.include.collection.list
+	signals         string            // signal.data.collection
+	SchemaChanges   bool              // include.schema.changes
+	Query           bool              // include.query
 }
 
 // parser reads the properties that MySQL and MariaDB alone have.
@@ -125,15 +146,43 @@ func (p parser) identity(c *Config) {
 }
 
 func (p parser) snapshot(c *Config) {
-	mode := p.Choice("snapshot.mode", string(SnapshotInitial), string(SnapshotInitial), string(SnapshotNoData), "never", "schema_only", "initial_only")
-	switch mode {
+	mode := p.Text("snapshot.mode", string(SnapshotInitial))
+	switch c.Snapshot = SnapshotMode(mode); c.Snapshot {
+	case SnapshotInitial, SnapshotInitialOnly, SnapshotAlways, SnapshotWhenNeeded, SnapshotNoData:
 	case "never", "schema_only": // former names of no_data
-		mode = string(SnapshotNoData)
-	case "initial_only":
-		p.Fail("snapshot.mode", fmt.Errorf("%s is not there yet for MySQL and MariaDB; use initial or no_data", mode))
+		c.Snapshot = SnapshotNoData
+	case "recovery", "schema_only_recovery":
+		p.Fail("snapshot.mode", fmt.Errorf("%q is not supported: there is no history of schemas to recover, the columns at a position are found by the connector itself; leave it out", mode))
+	case "configuration_based":
+		p.Fail("snapshot.mode", fmt.Errorf("%q is not supported: it stands for the other modes; use the one that is meant: initial, no_data, always or when_needed", mode))
+	case "custom":
+		p.Fail("snapshot.mode", fmt.Errorf("%q is not supported: it names a Java class; use initial, initial_only, always, when_needed or no_data", mode))
+	default:
+		p.Fail("snapshot.mode", fmt.Errorf("%q is not supported; use initial, initial_only, always, when_needed or no_data", mode))
+	}
+	locking := p.Text("snapshot.locking.mode", string(LockingNone))
+	switch c.Locking = LockingMode(locking); c.Locking {
+	case LockingNone, LockingMinimal, LockingExtended:
+	case "minimal_percona", "minimal_percona_no_table_locks":
+		p.Fail("snapshot.locking.mode", fmt.Errorf("%q is not supported: it is for Percona's LOCK TABLES FOR BACKUP; use none, which needs no lock, or minimal", locking))
+	case "custom":
+		p.Fail("snapshot.locking.mode", fmt.Errorf("%q is not supported: it names a Java class; use none, minimal or extended", locking))
+	default:
+		p.Fail("snapshot.locking.mode", fmt.Errorf("%q is not supported; use none, minimal or extended", locking))
+	}
+	c.lockTimeout = p.Millis("snapshot.lock.timeout.ms", defaultLockTimeout)
+	if c.lockTimeout < time.Second {
+		p.Fail("snapshot.lock.timeout.ms", errors.New("must be at least 1000"))
 	}
 	c.SnapshotThreads = p.Number("snapshot.max.threads", 2, 1, 64)
-	c.Snapshot = SnapshotMode(mode)
+	list, err := connectors.ParsePatterns(p.Text("snapshot.include.collection.list", ""))
+	if err != nil {
+		p.Fail("snapshot.include.collection.list", err)
+	}
+	c.loads = connectors.Filter{Include: list}
+	if c.signals = p.SignalTable(); c.signals != "" && strings.Count(c.signals, ".") != 1 {
+		p.Fail("signal.data.collection", fmt.Errorf("%q is not <database>.<table>", c.signals))
+	}
 }
 
 // modes are how values are written that only MySQL and MariaDB have.
@@ -148,12 +197,13 @@ func (p parser) modes(c *Config) {
 func foreign() connectors.Foreign {
 	return connectors.Foreign{
 		Ignored: map[string]bool{
-			"connect.keep.alive": true, "connect.keep.alive.interval.ms": true, "binlog.buffer.size": true, "min.row.count.to.stream.results": true,
+			"read.only": true, "incremental.snapshot.watermarking.strategy": true, // chunks need no marks that are written
+			"incremental.snapshot.allow.schema.changes": true, // they are followed
+			"connect.keep.alive":                        true, "connect.keep.alive.interval.ms": true, "binlog.buffer.size": true, "min.row.count.to.stream.results": true,
 			"binlog.net.read.timeout": true, "binlog.net.write.timeout": true, "use.nongraceful.disconnect": true, "database.protocol": true,
-			"database.jdbc.driver": true, "ddl.parser.type": true, "snapshot.locking.mode": true, "database.query.timeout.ms": true,
+			"database.jdbc.driver": true, "ddl.parser.type": true, "database.query.timeout.ms": true,
 		},
 		Unsupported: map[string]string{
-			"read.only":                                   "the connector writes nothing to the source",
 			"topic.naming.strategy":                       "topics are <topic.prefix>.<database>.<table>",
 			"topic.delimiter":                             "topics are <topic.prefix>.<database>.<table>",
 			"gtid.source.includes":                        "the transactions of all servers are read",
@@ -169,7 +219,8 @@ func foreign() connectors.Foreign {
 		},
 		Prefixes: map[string]string{
 			"schema.history.internal.": "", // there is nothing to set
-			"snapshot.":                "the load takes all captured tables",
+			"snapshot.":                "the load takes all captured tables, or those of snapshot.include.collection.list",
+			"signal.":                  "use the table of signal.data.collection, or `rowtrail connectors signal`",
 		},
 	}
 }

@@ -247,6 +247,10 @@ const (
 	erTooManyConns    = 1040
 	erParse           = 1064
 	erTableDenied     = 1142
+	erBadField        = 1054
+	erNoSuchKey       = 1176
+	erLockWaitTimeout = 1205
+	erTableChanged    = 1412 // behind a snapshot
 	erColumnDenied    = 1143
 	erUnknownVariable = 1193
 	erSpecificDenied  = 1227

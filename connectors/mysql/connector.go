@@ -27,6 +27,11 @@ type Connector struct {
 	log     *slog.Logger
 	tracker *connectors.Tracker
 	undo    *undoError // what the last run found to be taken back
+	asks    chan *ask
+
+	begun     bool      // snapshot.mode always: the load of this start has begun
+	renew     bool      // snapshot.mode when_needed: the next run begins anew
+	renewedAt time.Time // when that was last
 
 	mu      sync.Mutex
 	current *run // for Status
@@ -45,14 +50,18 @@ func New(config *Config, deps connectors.Deps) (*Connector, error) {
 	if len(c.Ignored) > 0 {
 		log.Info("properties without effect", "properties", c.Ignored)
 	}
-	return &Connector{config: &c, deps: deps, log: log, tracker: connectors.NewTracker(c.Name, c.kind())}, nil
+	return &Connector{config: &c, deps: deps, log: log, tracker: connectors.NewTracker(c.Name, c.kind()), asks: make(chan *ask, maxAsks)}, nil
 }
 
 // Run captures until ctx ends; see connectors.Connector.
 func (c *Connector) Run(ctx context.Context) error {
+	c.begun = false
 	return connectors.Supervise(ctx, c.log, c.tracker, func(ctx context.Context) error {
 		for {
 			err := c.once(ctx)
+			if c.renews(err) && ctx.Err() == nil {
+				continue
+			}
 			var undo *undoError
 			if !errors.As(err, &undo) || ctx.Err() != nil {
 				return err
@@ -66,6 +75,20 @@ func (c *Connector) Run(ctx context.Context) error {
 	})
 }
 
+// renewAgain is how long after one new load another gap is an error, lest a source that has one at once is loaded for ever.
+const renewAgain = time.Minute
+
+// renews tells whether a gap is to be made up for by loading all tables again (snapshot.mode when_needed).
+func (c *Connector) renews(err error) bool {
+	var gap *gapError
+	if c.config.Snapshot != SnapshotWhenNeeded || !errors.As(err, &gap) || time.Since(c.renewedAt) < renewAgain {
+		return false
+	}
+	c.log.Warn("all tables are loaded again (snapshot.mode when_needed)", "reason", gap.Problem)
+	c.renew, c.renewedAt = true, time.Now()
+	return true
+}
+
 // run is one attempt: from connecting to the first failure.
 type run struct {
 	*Connector
@@ -73,7 +96,8 @@ type run struct {
 	replica  bool
 	writer   *connectors.Writer
 	resume   *resume
-	fresh    bool // there was no resume point
+	fresh    bool // there was no resume point, or it is given up
+	always   bool // all tables are loaded, whatever was
 	tables   []*table
 	receiver *receiver
 	stream   *stream
@@ -90,7 +114,7 @@ type run struct {
 func (c *Connector) once(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Connector: c, side: &side{config: c.config}}
+	r := &run{Connector: c, side: &side{config: c.config}, always: c.config.Snapshot == SnapshotAlways && !c.begun}
 	c.mu.Lock()
 	c.current = r
 	c.mu.Unlock()
@@ -182,69 +206,8 @@ func (r *run) ownTopics(ctx context.Context) error {
 	return nil
 }
 
-// capture streams from the resume point. Without one it begins where the source is now, which the log has before anything else.
-func (r *run) capture(ctx context.Context) error {
-	s, err := r.config.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	if r.resume == nil {
-		status, err := s.binlogStatus(ctx)
-		if err != nil {
-			return err
-		}
-		if r.server, err = s.server(ctx); err != nil { // what was executed, after the place
-			return err
-		}
-		p, err := r.begin(ctx, s, status.place)
-		if err != nil {
-			return err
-		}
-		r.resume, r.fresh = &resume{point: p}, true
-		r.resume.source, r.resume.uuid = r.config.kind(), r.server.identity()
-	} else {
-		if err := r.verify(ctx, s); err != nil {
-			return err
-		}
-		if now := r.server.identity(); r.resume.uuid != now { // places of another server say nothing here
-			p := *r.resume.point
-			p.at = place{}
-			r.resume.uuid, r.resume.point = now, &p
-		}
-	}
-	load, err := r.newLoader(ctx)
-	if err != nil {
-		return err
-	}
-	if r.fresh && load == nil { // else the load's first mark is the start
-		if err := r.markStart(ctx); err != nil {
-			return err
-		}
-	}
-	conn, err := r.startDump(ctx, s)
-	if err != nil {
-		return err
-	}
-	r.tracker.SetState(connectors.StateStreaming, nil)
-	return r.streaming(ctx, conn, load)
-}
-
-// markStart makes the point where the connector begins its resume point.
-func (r *run) markStart(ctx context.Context) error {
-	b, err := r.writer.NewBatch(ctx)
-	if err != nil {
-		return err
-	}
-	p := r.resume.point
-	b.Mark(connectors.Mark{Order: p.commits, Confirm: p.commits, TimeUs: p.timeUs, Resume: p, Force: true})
-	if err := r.writer.Send(ctx, b); err != nil {
-		return err
-	}
-	return r.writer.Drain(ctx)
-}
-
-func (r *run) streaming(ctx context.Context, conn net.Conn, load *loader) error {
+// newStream makes the stream that begins at the resume point.
+func (r *run) newStream(load *loader) (*stream, error) {
 	p := r.resume.point
 	s := &stream{
 		Emitter: connectors.Emitter{Settings: &r.config.Settings, Writer: r.writer, Known: &r.known},
@@ -257,15 +220,19 @@ func (r *run) streaming(ctx context.Context, conn net.Conn, load *loader) error 
 	if r.config.SchemaChanges {
 		var err error
 		if s.changes, err = event.NewSchemaChangeEncoder(r.config.Event); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	s.Touch()
+	return s, nil
+}
+
+func (r *run) streaming(ctx context.Context, conn net.Conn, s *stream) error {
 	in := newReceiver(conn)
 	r.mu.Lock()
 	r.receiver, r.stream = in, s
 	r.mu.Unlock()
-	r.log.Info("streaming", "from", p.String())
+	r.log.Info("streaming", "from", s.point.String())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return in.run(ctx) })
 	g.Go(func() error {
@@ -274,10 +241,8 @@ func (r *run) streaming(ctx context.Context, conn net.Conn, load *loader) error 
 		}
 		return connectors.Pump(ctx, &s.Emitter, in.chunks, s.handle, s.beat)
 	})
-	if load != nil {
-		for range r.config.SnapshotThreads {
-			g.Go(func() error { return load.work(ctx) })
-		}
+	for range r.config.SnapshotThreads {
+		g.Go(func() error { return s.loader.work(ctx) })
 	}
 	g.Go(func() error { return r.watch(ctx) })
 	if r.config.HeartbeatQuery != "" {

@@ -178,7 +178,7 @@ func (d *database) write(stop <-chan struct{}, rows int) error {
 			if _, err := d.conn.Execute(q); err != nil {
 				_, _ = d.conn.Execute("ROLLBACK")
 				const deadlock, lockTimeout, recordChanged = 1213, 1205, 1020
-				if n := code(err); n != deadlock && n != lockTimeout && n != recordChanged {
+				if n := code(err); n != deadlock && n != lockTimeout && n != recordChanged && n != erTableChanged {
 					return fmt.Errorf("%s: %w", q, err)
 				}
 				break

@@ -13,8 +13,9 @@
 // as they come. Where a group turns out to be rolled back, in whole or to a savepoint, the open log transaction is given up and the
 // group is read again, this time without the rows that the server took back (M12).
 //
-// The initial load (load.go) goes beside the stream: workers read chunks, which the decoder tells between two transactions. Progress is
-// part of the resume point.
+// Tables are loaded beside the stream (load.go, tell.go): workers read chunks, which the decoder tells between two transactions. Which
+// tables are in the log and how far those are that are being loaded is part of the resume point; statements (join.go), signals
+// (signal.go) and the lists change it. The first load may also begin with snapshots of one place, under a lock (lock.go).
 //
 // Crash argument. Events, and the position that they reach, commit in one log transaction (invariant 3); a run begins at the
 // position that it finds there.

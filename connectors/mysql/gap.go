@@ -97,11 +97,16 @@ func (r *run) verifyFile(ctx context.Context, s *session) error {
 			return r.config.gap(fmt.Sprintf("what follows %s is not in the log, and the source's oldest binlog is %s", at, files[0].file), nil)
 		}
 	}
-	return &connectors.Fault{
+	return &gapError{Fault: &connectors.Fault{
 		Problem: fmt.Sprintf("the resume point %s is beyond the end of the source's binlog: it was reset, or the server lost its end", at),
 		Remedy:  "connect to the server that has it; or " + r.config.again(),
-	}
+	}}
 }
+
+// gapError is a Fault about changes that the source no longer gives, which a new load makes up for (snapshot.mode when_needed).
+type gapError struct{ *connectors.Fault }
+
+func (e *gapError) Unwrap() error { return e.Fault }
 
 // gap is the Fault for changes that the source no longer gives.
 func (c *Config) gap(problem string, err error) error {
@@ -109,8 +114,8 @@ func (c *Config) gap(problem string, err error) error {
 	if c.MariaDB {
 		retention = "SET GLOBAL binlog_expire_logs_seconds = 604800"
 	}
-	return &connectors.Fault{
+	return &gapError{Fault: &connectors.Fault{
 		Problem: "a gap in the source's history: " + problem, Err: err,
 		Remedy: "connect to a server that still has them; or " + c.again() + ". Keep binlogs longer than the connector may be away: " + retention,
-	}
+	}}
 }

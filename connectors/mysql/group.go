@@ -139,9 +139,13 @@ func (s *stream) finish(ctx context.Context, e *binlog.Event) error {
 		return &connectors.Fault{Problem: "the position after transaction " + g.name + " cannot be kept", Err: err, Remedy: s.config.again()}
 	}
 	s.run.forgetUndo()
+	turns, err := s.turn(ctx)
+	if err != nil {
+		return err
+	}
 	// Without a record there is nothing to commit with the position: now and then it goes alone.
-	if idle := s.Now.Sub(s.markedAt) >= idleEvery; had || idle || s.Batch != nil && !s.Batch.Empty() {
-		if err := s.placeMark(ctx, !had && idle); err != nil {
+	if idle := s.Now.Sub(s.markedAt) >= idleEvery; had || idle || turns || s.Batch != nil && !s.Batch.Empty() {
+		if err := s.placeMark(ctx, turns || !had && idle); err != nil {
 			return err
 		}
 	}

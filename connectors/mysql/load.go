@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,7 +11,20 @@ import (
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
 	"github.com/rowtrail/rowtrail/connectors/mysql/charset"
 	"github.com/rowtrail/rowtrail/connectors/mysql/chunks"
+	"github.com/rowtrail/rowtrail/connectors/mysql/ddl"
 	"github.com/rowtrail/rowtrail/connectors/mysql/rows"
+	"github.com/rowtrail/rowtrail/log/sleep"
+)
+
+const (
+	// maxLost is how many chunks in a row may lose their connection before the run ends, to be tried again after a while.
+	maxLost = 5
+	// maxOdd is how often in a row a table may lack what the catalog said it had, oddPause how long each time waits: the statement
+	// that changed it is on its way in the stream.
+	maxOdd   = 60
+	oddPause = time.Second
+	// lockPause is how long a table without a key waits that could not be locked in time.
+	lockPause = 30 * time.Second
 )
 
 // loader loads tables beside the stream, in chunks between watermarks: see package chunks. It belongs to the stream's goroutine, but
@@ -20,14 +34,26 @@ type loader struct {
 	load    *chunks.Load
 	marks   chunks.Marks
 	tables  map[string]*connectors.Table
-	tasks   chan *chunks.Task
+	tasks   chan *chunks.Task // nil: the worker's session is not needed for now
 	results chan loaded
 	out     int // tasks that workers have
-	total   int
-	rows    int64
+	lost    int // connections, one after the other
+	odd     map[string]int
+	rows    int64 // told, since nothing was to be loaded
+	total   int   // tables, likewise
+	about   int64 // rows that the server estimates, likewise
 	began   time.Time
 
+	// held are the tables whose rows are in the log: those that were loaded, and those that the stream has had since they were created.
+	held  tableSet
+	left  tableSet            // that were dropped or renamed in this run: their topics hold rows
+	fresh []ddl.TableName     // that join at the start
+	dirty bool                // load or held are not what the last mark has
+	asked []connectors.Signal // by the transaction that is read
+
 	snapshots map[*chunks.Task]*session // of tables without a key
+	lockAt    time.Time                 // before it none of them is tried again
+	pinned    *session                  // all of them are read in its snapshot
 }
 
 // loaded is a chunk that was read.
@@ -36,56 +62,121 @@ type loaded struct {
 	err  error
 }
 
-// newLoader prepares the load that the resume point tells of, or of all captured tables where the connector begins; nil if there is none.
+// newLoader prepares the load: what the resume point tells of, and captured tables whose rows are not in the log.
 func (r *run) newLoader(ctx context.Context) (*loader, error) {
+	l := r.chunkReader()
 	p := r.resume.point
-	if r.config.Snapshot == SnapshotNoData && p.load == nil || !r.fresh && p.load == nil {
-		return nil, nil
+	var err error
+	if l.held, err = parseTableSet(p.held); err != nil {
+		return nil, err
 	}
+	if p.load != nil && !r.again() {
+		if err := l.restore(ctx, p.load); err != nil {
+			return nil, fmt.Errorf("go on with the load: %w", err)
+		}
+	}
+	for name := range l.held {
+		if !r.config.captures(name.Database, name.Table) { // what it misses meanwhile is known only by loading it again
+			delete(l.held, name)
+			l.dirty = true
+		}
+	}
+	if p.held == nil && !r.fresh { // the resume point is from before tables were counted
+		for _, t := range r.tables {
+			if !l.load.Waits(t.String()) {
+				l.hold(t.id())
+			}
+		}
+	}
+	return l, l.join(ctx, r.tables)
+}
+
+// chunkReader is a loader of no tables.
+func (r *run) chunkReader() *loader {
 	n := r.config.SnapshotThreads
 	l := &loader{
 		run: r, load: chunks.NewLoad(chunks.Options{Parallel: n}), tables: map[string]*connectors.Table{}, began: time.Now(),
 		tasks: make(chan *chunks.Task, n), results: make(chan loaded, n), snapshots: map[*chunks.Task]*session{},
+		held: tableSet{}, left: tableSet{}, odd: map[string]int{},
 		marks: chunks.Marks{MariaDB: r.config.MariaDB, GTIDs: r.server.gtids(), Status: "SHOW MASTER STATUS", Server: r.server.identity()},
 	}
 	if !r.config.MariaDB && r.server.number >= 80200 {
 		l.marks.Status = "SHOW BINARY LOG STATUS"
 	}
-	plan := func(now *table) (*chunks.Plan, error) {
-		if now == nil {
-			return nil, nil
-		}
-		return l.plan(ctx, now)
-	}
-	if p.load != nil {
-		err := l.load.Restore(p.load, func(database, name, _ string) (*chunks.Plan, error) {
-			now, err := r.lookUp(ctx, database, name)
-			if err != nil {
-				return nil, err
-			}
-			return plan(now)
-		})
-		if err != nil {
-			return nil, fmt.Errorf("go on with the load: %w", err)
-		}
-		l.total = len(l.load.Tables())
-		return l, nil
-	}
-	for _, t := range r.tables {
-		made, err := plan(t)
-		if err == nil {
-			err = l.load.Add(made, "")
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	l.total = len(l.load.Tables())
-	return l, nil
+	return l
 }
 
-// plan says how a table is read, by the columns that its events have.
-func (l *loader) plan(ctx context.Context, now *table) (*chunks.Plan, error) {
+// began says that the load of this start of snapshot.mode always is in the log.
+func (r *run) began() { r.begun, r.always = true, false }
+
+// again tells whether all tables are to be loaded whatever was loaded before.
+func (r *run) again() bool { return r.fresh || r.always }
+
+// restore takes up a load that another run left.
+func (l *loader) restore(ctx context.Context, token []byte) error {
+	err := l.load.Restore(token, func(database, name, filter string) (*chunks.Plan, error) {
+		if !l.run.config.captures(database, name) {
+			l.dirty = true
+			return nil, nil
+		}
+		now, err := l.run.lookUp(ctx, database, name)
+		if now == nil || err != nil {
+			return nil, err
+		}
+		l.about += now.rows
+		return l.plan(ctx, now, filter)
+	})
+	l.total = len(l.load.Tables())
+	l.dirty = l.dirty || l.total == 0
+	return err
+}
+
+// join adds the tables that are to be loaded at the start.
+func (l *loader) join(ctx context.Context, tables []*table) error {
+	for _, t := range tables {
+		if l.load.Waits(t.String()) || l.held[t.id()] && !l.run.again() {
+			continue
+		}
+		switch {
+		case l.run.config.Snapshot == SnapshotNoData:
+			continue
+		case !l.run.config.loads.Match(t.String()): // streamed only
+			l.hold(t.id())
+			continue
+		}
+		delete(l.held, t.id())
+		if err := l.add(ctx, t, "", ""); err != nil {
+			return err
+		}
+		l.fresh = append(l.fresh, t.id())
+	}
+	return nil
+}
+
+func (l *loader) hold(name ddl.TableName) {
+	l.held[name], l.dirty = true, true
+}
+
+// add puts a table behind those that wait. signal is "" of a table whose rows are not in the log.
+func (l *loader) add(ctx context.Context, t *table, filter, signal string) error {
+	p, err := l.plan(ctx, t, filter)
+	if err == nil {
+		err = l.load.Add(p, signal)
+	}
+	if err != nil {
+		return err
+	}
+	if l.total == 0 {
+		l.began = time.Now()
+	}
+	l.total++
+	l.about += t.rows
+	l.dirty = true
+	return nil
+}
+
+// plan says how a table is read, by the columns that its events have. filter is a condition that rows must meet, or "".
+func (l *loader) plan(ctx context.Context, now *table, filter string) (*chunks.Plan, error) {
 	columns, err := l.run.config.columnsOf(now)
 	if err != nil {
 		return nil, err
@@ -102,16 +193,22 @@ func (l *loader) plan(ctx context.Context, now *table) (*chunks.Plan, error) {
 	for i := range columns {
 		names[i] = columns[i].Name
 	}
-	p := chunks.NewPlan(chunks.Table{Database: now.schema, Name: now.name, Columns: names, Keys: now.keys}, "", "")
+	p := chunks.NewPlan(chunks.Table{Database: now.schema, Name: now.name, Columns: names, Keys: now.keys}, filter, "")
 	p.Locking = l.marks.Locking()
 	return p, nil
 }
 
-// work reads chunks in a session of its own.
+// work reads chunks in a session of its own, which it opens for the first one and again when it broke.
 func (l *loader) work(ctx context.Context) error {
 	var s *session
 	var reader *rows.Session
-	defer func() { s.close() }()
+	stop := func() bool { return true }
+	end := func() {
+		stop()
+		s.close()
+		s = nil
+	}
+	defer end()
 	for {
 		var t *chunks.Task
 		select {
@@ -119,23 +216,75 @@ func (l *loader) work(ctx context.Context) error {
 			return ctx.Err()
 		case t = <-l.tasks:
 		}
+		if t == nil { // all is loaded
+			end()
+			continue
+		}
 		if s == nil {
 			var err error
 			if s, reader, err = l.session(ctx); err != nil {
-				return err
+				if ctx.Err() != nil || connectors.IsFault(err) {
+					return err
+				}
+				s = nil
+				l.give(t, fmt.Errorf("%w: %w", chunks.ErrLost, err))
+				continue
 			}
-			stop := context.AfterFunc(ctx, s.close) // ends a blocked read
-			defer stop()
+			stop = context.AfterFunc(ctx, s.close) // ends a blocked read
 		}
 		err := t.Read(reader, l.marks.Marker(s.texts(ctx)))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		l.results <- loaded{t, err} // there is room for each task
-		select {
-		case l.run.receiver.chunks <- &chunk{}: // wakes the stream where nothing comes
-		default:
+		if err != nil {
+			if err = s.after(ctx, err); errors.Is(err, chunks.ErrLost) {
+				end()
+			}
+			if odd(err, t.Plan.Filter) && !sleep.For(ctx, oddPause) {
+				return ctx.Err()
+			}
 		}
+		l.give(t, err)
+	}
+}
+
+// give hands a chunk back.
+func (l *loader) give(t *chunks.Task, err error) {
+	l.results <- loaded{t, err} // there is room for each task
+	l.run.wake()
+}
+
+// after looks at a session whose chunk failed: what broke the connection is ErrLost, and of another error no transaction, with its
+// locks on the table's definition, stays open.
+func (s *session) after(ctx context.Context, err error) error {
+	timed, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	broken := s.execute(timed, "ROLLBACK")
+	if broken == nil {
+		broken = s.conn.SetDeadline(time.Time{})
+	}
+	if broken == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", chunks.ErrLost, err)
+}
+
+// odd tells that a table is not what the catalog said: it was changed since. What is wrong with a filter is not that.
+func odd(err error, filter string) bool {
+	switch code(err) {
+	case erNoSuchTable, erNoSuchKey:
+		return true
+	case erBadField:
+		return filter == ""
+	}
+	return false
+}
+
+// wake has the stream look for what waits beside it where nothing comes from the source.
+func (r *run) wake() {
+	select {
+	case r.receiver.chunks <- &chunk{}:
+	default: // it has enough to do
 	}
 }
 
@@ -155,11 +304,16 @@ func (l *loader) session(ctx context.Context) (*session, *rows.Session, error) {
 		s.close()
 		return nil, nil, err
 	}
+	return s, s.reader(), nil
+}
+
+// reader reads rows in a session.
+func (s *session) reader() *rows.Session {
 	charsets := &charset.Decoders{}
-	return s, rows.NewSession(s.conn, func(collation uint32) (binlog.Charset, error) {
+	return rows.NewSession(s.conn, func(collation uint32) (binlog.Charset, error) {
 		name, _ := charset.OfCollation(uint64(collation))
 		return decoderOf(charsets, name, collation), nil
-	}), nil
+	})
 }
 
 // texts runs statements for package chunks.
@@ -176,80 +330,36 @@ func (s *session) texts(ctx context.Context) chunks.Query {
 	}
 }
 
-// here is where the stream stands between two transactions. The set is for what follows; to compare, the place is enough.
-func (s *stream) here(withSet bool) (chunks.Point, error) {
-	at := place{s.file, s.end}
-	if n, m := fileNumber(at.file), fileNumber(s.point.at.file); at.file == "" || n < m || n == m && at.pos < s.point.at.pos {
-		at = s.point.at // the dump repeats where it begins
-	}
-	p := chunks.Point{Server: s.run.server.identity(), File: at.file, Pos: at.pos}
-	if !withSet || s.config.MariaDB {
-		return p, nil
-	}
-	set, err := s.point.executed()
-	p.GTIDs = set
-	return p, err
-}
-
-// boundary tells the chunks that may be told between two transactions, and begins others.
-func (s *stream) boundary(ctx context.Context) error {
-	l := s.loader
-	if l == nil || s.group.open {
-		return nil
-	}
-	for {
-		select {
-		case d := <-l.results:
-			if err := l.done(d); err != nil {
-				return err
-			}
-			continue
-		default:
-		}
-		break
-	}
-	here, err := s.here(false)
-	if err != nil {
-		return err
-	}
-	if here.File == "" {
-		return nil // the dump has not told yet where it is
-	}
-	for _, t := range slices.Clone(l.load.Boundary(here)) {
-		if err := s.tell(ctx, t); err != nil {
-			return err
-		}
-	}
-	if l.load.Empty() {
-		s.run.log.Info("initial load ends", "tables", l.total, "rows", l.rows, "took", time.Since(l.began).Round(time.Millisecond))
-		s.run.tracker.SetState(connectors.StateStreaming, nil)
-		s.loader = nil
-		return nil
-	}
-	if l.out >= cap(l.tasks) {
-		return nil
-	}
-	if here, err = s.here(true); err != nil {
-		return err
-	}
-	for t := l.load.Next(here); t != nil; t = l.load.Next(here) {
-		if t.Whole() {
-			if err := l.whole(ctx, t); err != nil {
-				return err
-			}
-			continue
-		}
-		l.out++
-		l.tasks <- t
-	}
-	return nil
-}
-
+// done takes a chunk back that was read.
 func (l *loader) done(d loaded) error {
 	l.out--
+	p := d.task.Progress
 	err := l.load.Done(d.task, d.err)
-	if denied(err) {
-		table := d.task.Plan.Table
+	table := d.task.Plan.Table
+	switch {
+	case d.err == nil:
+		l.lost = 0
+		delete(l.odd, table.Collection())
+		return err
+	case errors.Is(d.err, chunks.ErrLost):
+		if l.lost++; l.lost > maxLost {
+			return fmt.Errorf("%d chunks in a row: %w", l.lost, d.err)
+		}
+		l.run.log.Info("a chunk is read again", "table", table.Collection(), "error", d.err)
+		return nil
+	case err == nil:
+		return nil
+	case odd(err, d.task.Plan.Filter) && l.odd[table.Collection()] < maxOdd:
+		l.odd[table.Collection()]++
+		return nil
+	case p.Signal != "": // such as a mistake in its filter: that is no fault of the stream's
+		l.load.Stop(func(o *chunks.Progress) bool { return o == p })
+		l.dirty = true
+		l.run.signalled(connectors.SignalResult{
+			ID: p.Signal, Type: connectors.SignalExecute, Tables: []string{table.Collection()}, Reason: connectors.SignalFailed, Error: err.Error(),
+		})
+		return nil
+	case denied(err):
 		return &connectors.Fault{
 			Problem: "table " + table.Collection() + " cannot be read", Err: err,
 			Remedy: "GRANT SELECT ON " + quoteIdent(table.Database) + "." + quoteIdent(table.Name) + " TO " + l.run.config.account(),
@@ -258,37 +368,27 @@ func (l *loader) done(d loaded) error {
 	return err
 }
 
-// whole begins the load of a table without a key: a snapshot of it at a position, under a lock that is held that long. The stream waits.
-func (l *loader) whole(ctx context.Context, t *chunks.Task) error {
-	lock, err := l.run.config.dial(ctx)
-	if err != nil {
-		return err
+// report shows how far the load is.
+func (l *loader) report(current string, p *chunks.Progress) {
+	if l.load.Empty() {
+		l.run.tracker.Update(func(st *connectors.Status) { st.Load = nil })
+		return
 	}
-	defer lock.close() // ends the lock, too
-	s, _, err := l.session(ctx)
-	if err != nil {
-		return err
+	status := connectors.LoadStatus{
+		Tables: l.total, TablesDone: l.total - len(l.load.Tables()), Rows: l.rows, RowsEstimated: l.about, Current: current, Paused: l.load.Paused(),
 	}
-	way := chunks.LockTable(&t.Plan.Table)
-	for _, sql := range way.Take {
-		if err := lock.execute(ctx, sql); err != nil {
-			s.close()
-			if denied(err) {
-				return &connectors.Fault{Problem: "table " + t.Plan.Table.Collection() + " has no key, and the user may not lock it", Err: err, Remedy: l.run.config.grantSQL(way.Needs)}
-			}
-			return fmt.Errorf("load table %s: %w", t.Plan.Table.Collection(), err)
+	if p != nil {
+		status.Signal = p.Signal
+	}
+	l.run.tracker.Update(func(st *connectors.Status) {
+		if current == "" && st.Load != nil {
+			status.Current, status.Signal = st.Load.Current, st.Load.Signal
 		}
-	}
-	err = s.execute(ctx, chunks.Snapshot)
-	var end binlogStatus
-	if err == nil {
-		end, err = lock.binlogStatus(ctx)
-	}
-	if err != nil {
-		s.close()
-		return fmt.Errorf("load table %s: %w", t.Plan.Table.Collection(), err)
-	}
-	l.snapshots[t] = s
-	t.At(chunks.Point{Server: l.run.server.identity(), File: end.file, Pos: end.pos})
-	return l.load.Done(t, nil)
+		st.Load = &status
+	})
+}
+
+// initial tells whether tables wait whose rows are not in the log.
+func (l *loader) initial() bool {
+	return slices.ContainsFunc(l.load.Tables(), func(p *chunks.Progress) bool { return p.Signal == "" })
 }

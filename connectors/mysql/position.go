@@ -23,6 +23,7 @@ type point struct {
 	commits uint64 // source transactions up to here, over all servers and restarts
 	timeUs  int64  // of the last one's commit
 	load    []byte // what the load has to go on from; nil: nothing is to be loaded
+	held    []byte // the tables whose rows are in the log, a tableSet; nil: it is not known
 }
 
 // after is the point after one more transaction.
@@ -109,6 +110,8 @@ type resumeJSON struct {
 	Commits uint64   `json:"commits"`
 	TimeUs  int64    `json:"ts_us"`
 	Load    []byte   `json:"load,omitempty"`
+
+	Held json.RawMessage `json:"tables,omitempty"` // appended by hand: with many tables it is the most of it, and the same in every commit
 }
 
 const resumeVersion = 1
@@ -126,7 +129,14 @@ func (r *resume) append(dst []byte) ([]byte, error) {
 		j.GTID, j.Loose = &text, set.Loose()
 	}
 	b, err := json.Marshal(j)
-	return append(dst, b...), err
+	if err != nil {
+		return dst, err
+	}
+	if dst = append(dst, b...); r.point.held != nil {
+		dst = append(dst[:len(dst)-1], `,"tables":`...)
+		dst = append(append(dst, r.point.held...), '}')
+	}
+	return dst, nil
 }
 
 // errNewerResume is a resume point of a version that this build does not know.
@@ -140,7 +150,7 @@ func parseResume(b []byte) (*resume, error) {
 	if j.Version != resumeVersion {
 		return nil, fmt.Errorf("%w: %d, this build knows %d", errNewerResume, j.Version, resumeVersion)
 	}
-	r := &resume{source: j.Source, uuid: j.Server, point: &point{at: place{j.File, j.Pos}, commits: j.Commits, timeUs: j.TimeUs, load: j.Load}}
+	r := &resume{source: j.Source, uuid: j.Server, point: &point{at: place{j.File, j.Pos}, commits: j.Commits, timeUs: j.TimeUs, load: j.Load, held: j.Held}}
 	if j.GTID == nil {
 		return r, nil
 	}

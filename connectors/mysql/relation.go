@@ -21,6 +21,9 @@ type relation struct {
 	whole         bool // before has every column
 
 	transactional *bool // whether its engine has transactions; nil: not asked yet
+
+	signals bool // it is the table of signals
+	hidden  bool // and nothing else: it is not captured
 }
 
 // relation finds the version of a table that a table map is of; nil means that it is not captured.
@@ -31,7 +34,8 @@ func (s *stream) relation(ctx context.Context, t *binlog.Table) (*relation, erro
 	if len(s.relations) >= maxRelations {
 		clear(s.relations)
 	}
-	if !s.config.captures(t.Schema, t.Name) {
+	captured, signals := s.config.captures(t.Schema, t.Name), s.config.signals == t.Collection()
+	if !captured && !signals {
 		s.relations[t] = nil
 		return nil, nil
 	}
@@ -43,8 +47,10 @@ func (s *stream) relation(ctx context.Context, t *binlog.Table) (*relation, erro
 	if err != nil {
 		return nil, err
 	}
-	if r.Partitions, err = s.Writer.EnsureTopic(ctx, r.Topic, connectors.TopicData); err != nil {
-		return nil, err
+	if r.signals, r.hidden = signals, !captured; captured {
+		if r.Partitions, err = s.Writer.EnsureTopic(ctx, r.Topic, connectors.TopicData); err != nil {
+			return nil, err
+		}
 	}
 	s.relations[t] = r
 	return r, nil

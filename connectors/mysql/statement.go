@@ -37,6 +37,9 @@ func (s *stream) effect(ctx context.Context, e *binlog.Event, alone bool) error 
 		flavour = ddl.MariaDB
 	}
 	effect := ddl.Parse(text, ddl.Options{Flavour: flavour, Version: s.run.server.number, Database: string(q.Schema), Mode: ddl.SQLMode(q.SQLMode)})
+	if s.run.server.variables["lower_case_table_names"] == "1" {
+		lower(&effect)
+	}
 	if s.Meta.Binlog.Thread == 0 {
 		s.Meta.Binlog.Thread = uint64(q.Thread)
 	}
@@ -97,19 +100,7 @@ func (s *stream) truncated(ctx context.Context, name ddl.TableName) error {
 	if !s.config.captures(name.Database, name.Table) || s.config.SkipTruncate {
 		return nil
 	}
-	t, err := s.lastVersion(ctx, name)
-	if err != nil {
-		return err
-	}
-	if t.Partitions, err = s.Writer.EnsureTopic(ctx, t.Topic, connectors.TopicData); err != nil {
-		return err
-	}
-	if err := s.Prepare(ctx, t); err != nil {
-		return err
-	}
-	s.Meta.Binlog.Row = 0
-	s.Next(t)
-	return s.Truncate(t)
+	return s.truncate(ctx, name)
 }
 
 // lastVersion is a table's last version that is known; of one without, that it is there.

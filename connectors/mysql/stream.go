@@ -26,7 +26,7 @@ type stream struct {
 	run       *run
 	config    *Config
 	decoder   *binlog.Decoder
-	loader    *loader                     // nil: nothing is to be loaded
+	loader    *loader
 	relations map[*binlog.Table]*relation // nil: not captured
 	charsets  charset.Decoders
 	changes   *event.SchemaChangeEncoder // nil: no schema changes
