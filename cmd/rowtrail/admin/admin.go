@@ -76,6 +76,8 @@ type Options struct {
 	Elsewhere string
 	// Restart starts a connector or sink (role) anew, and tells which node runs it.
 	Restart func(ctx context.Context, role, name string) (node int32, err error)
+	// Signal gives a connector a signal, and tells which node runs it.
+	Signal  func(ctx context.Context, name string, s connectors.Signal) (node int32, result connectors.SignalResult, err error)
 	Version string
 	Pprof   bool
 	Logger  *slog.Logger
@@ -162,6 +164,7 @@ func (s *Server) routes(registry *prometheus.Registry) []route {
 		{"GET /v1/connectors", s.connectors},
 		{"GET /v1/connectors/{name}", s.connector},
 		{"POST /v1/connectors/{name}/restart", s.restartConnector},
+		{"POST /v1/connectors/{name}/signal", s.signal},
 		{"GET /v1/sinks", s.sinks},
 		{"GET /v1/sinks/{name}", s.sink},
 		{"POST /v1/sinks/{name}/restart", s.restartSink},

@@ -544,6 +544,57 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+func TestSignal(t *testing.T) {
+	var asked []connectors.Signal
+	base := serve(t, Options{Signal: func(_ context.Context, name string, s connectors.Signal) (int32, connectors.SignalResult, error) {
+		asked = append(asked, s)
+		switch s.ID {
+		case "none":
+			return 0, connectors.SignalResult{}, fmt.Errorf("%w: a postgres connector takes none", ErrNoSignals)
+		case "malformed", "unknown table", "unavailable":
+			return 2, s.Result().Refuse(s.ID, errors.New("it is "+s.ID)), nil
+		}
+		return 2, connectors.SignalResult{ID: s.ID, Type: s.Type, Tables: []string{"d.t"}}, nil
+	}})
+	for _, c := range []struct {
+		path, site, request string
+		status              int
+		body                string
+	}{
+		{"/v1/connectors/shop/signal", "", `{"id":"1","type":"execute-snapshot","data":{"data-collections":["d.t"]}}`, 200, `{"name":"shop","node":2,"id":"1","type":"execute-snapshot","tables":["d.t"]}`},
+		{"/v1/connectors/shop/signal", "", `{"id":"malformed"}`, 400, `{"error":"it is malformed"}`},
+		{"/v1/connectors/shop/signal", "", `{"id":"unknown table"}`, 404, `{"error":"it is unknown table"}`},
+		{"/v1/connectors/shop/signal", "", `{"id":"unavailable"}`, 503, `{"error":"connector shop: it is unavailable"}`},
+		{"/v1/connectors/shop/signal", "", `{"id":"none"}`, 400, `{"error":"connector shop: it takes no signals: a postgres connector takes none"}`},
+		{"/v1/connectors/shop/signal", "", `{"ids":"1"}`, 400, ""},
+		{"/v1/connectors/shop/signal", "", `nothing`, 400, ""},
+		{"/v1/connectors/nope/signal", "", `{}`, 404, "{\"error\":\"no connector is named \\\"nope\\\"; `rowtrail connectors` lists them\"}"},
+		{"/v1/connectors/shop/signal", "cross-site", `{"id":"1"}`, 403, ""},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+c.path, strings.NewReader(c.request))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.site != "" {
+			r.Header.Set("Sec-Fetch-Site", c.site)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimSpace(string(body)); resp.StatusCode != c.status || c.body != "" && got != c.body {
+			t.Errorf("%s %s: %d %s", c.path, c.request, resp.StatusCode, got)
+		}
+	}
+	if len(asked) != 5 || string(asked[0].Data) != `{"data-collections":["d.t"]}` {
+		t.Errorf("asked %+v", asked)
+	}
+}
+
 func TestText(t *testing.T) {
 	for in, want := range map[string]string{`{"a": 1}`: `{"a": 1}`, "{\n}": `{}`, "plain": `"plain"`, "12": "12", "\xff": `{"base64":"/w=="}`, "": `""`} {
 		if got := string(Text([]byte(in))); got != want {

@@ -14,12 +14,14 @@ import (
 )
 
 func (a *app) connectorsCommand() *cobra.Command {
-	return statusCommand(a, "connector", "shop",
+	c := statusCommand(a, "connector", "shop",
 		[]string{"NAME", "TYPE", "NODE", "STATE", "POSITION", "EVENTS", "TRANSACTIONS", "LAG", "LAG EVENTS", "LAG TIME", "LOAD", "ERROR"},
 		func(s connectors.Status) []any {
 			return []any{s.Name, s.Type, nodeText(s.Node, s.Here), s.State, s.Position, s.Events, s.Transactions, bytesText(s.LagBytes), s.LagEvents, secondsText(s.LagSeconds),
 				load(s.Load), trouble(s)}
 		})
+	c.AddCommand(a.signalCommand())
+	return c
 }
 
 // nodeText is where a connector or sink runs, as the node that is asked sees it.
@@ -45,7 +47,11 @@ func load(l *connectors.LoadStatus) string {
 	if l == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d/%d tables, %d/%d rows, %s", l.TablesDone, l.Tables, l.Rows, l.RowsEstimated, l.Current)
+	text := fmt.Sprintf("%d/%d tables, %d/%d rows, %s", l.TablesDone, l.Tables, l.Rows, l.RowsEstimated, l.Current)
+	if l.Paused {
+		text += " (paused)"
+	}
+	return text
 }
 
 func (a *app) sinksCommand() *cobra.Command {

@@ -57,6 +57,10 @@ func TestWrongCommandLines(t *testing.T) {
 		{"tail t --max x", "rowtrail: invalid argument \"x\" for \"--max\" flag: strconv.ParseInt: parsing \"x\": invalid syntax"},
 		{"tail t --max=-1", "rowtrail: --max -1 is negative"},
 		{"state t --full --text", "rowtrail: --full and --text exclude each other"},
+		{"connectors signal shop explode", `rowtrail: type "explode" is not one of execute-snapshot, stop-snapshot, pause-snapshot, resume-snapshot, log`},
+		{"connectors signal shop execute-snapshot", `rowtrail: data-collections is empty: name tables, as in {"data-collections": ["db.orders", "db.c.*"]}`},
+		{"connectors signal shop execute-snapshot d.t --data {}", "rowtrail: --data stands for all: leave TABLE, --where and --truncate out"},
+		{"connectors signal shop pause-snapshot --truncate", "rowtrail: pause-snapshot takes no truncate and no conditions"},
 		{"transactions list --state Open", `rowtrail: --state "Open" is none of Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort`},
 		{"transactions list --duration=-1s", "rowtrail: --duration -1s is negative"},
 		{"transactions abort t x --start-offset 1", `rowtrail: partition "x" is no number`},
@@ -83,6 +87,7 @@ func TestWrongArguments(t *testing.T) {
 		{"transactions describe", "rowtrail: transactions describe: ID is missing; see `rowtrail transactions describe --help`\n"},
 		{"transactions abort", "rowtrail: transactions abort: ID or TOPIC is missing; see `rowtrail transactions abort --help`\n"},
 		{"transactions", "rowtrail: transactions: a command is missing: list, describe, abort or find-hanging; see `rowtrail transactions --help`\n"},
+		{"connectors signal shop", "rowtrail: connectors signal: TYPE is missing; see `rowtrail connectors signal --help`\n"},
 		{"topics a b", "rowtrail: topics: too many arguments (\"b\"); it takes [TOPIC]; see `rowtrail topics --help`\n"},
 	} {
 		if code, out, errs := runCLI(t, strings.Fields(c.args)...); code != ExitUsage || errs != c.want || out != "" {

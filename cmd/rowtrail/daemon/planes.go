@@ -110,7 +110,14 @@ func (d *Daemon) taskOf(r *runner) tasks.Task {
 		t.Status = func() any { return d.connectorStatus(r) }
 		t.State = func() string {
 			s := r.connectorStatus()
-			return s.State + " " + s.Error
+			state := s.State + " " + s.Error
+			if s.Signal != nil {
+				state += " " + s.Signal.Request + s.Signal.ID
+			}
+			return state
+		}
+		if signaler, ok := r.connector.(connectors.Signaler); ok {
+			t.Ask = func(ctx context.Context, what json.RawMessage) { d.takeSignal(ctx, signaler, r.name, what) }
 		}
 	} else {
 		t.Status = func() any { return d.sinkStatus(r) }

@@ -16,23 +16,28 @@ import (
 
 const (
 	sayTimeout   = 5 * time.Second
+	askTimeout   = 20 * time.Second
 	boardBytes   = 1 << 20 // of one fetch, and of what waits to be sent
 	boardMaxWait = 10 * time.Second
 	lookAgain    = 500 * time.Millisecond // at the tasks of this node
 	tellChanges  = 10 * time.Second       // of counters; a change of state is told at once
 )
 
-// entryKey is a record's key: exactly one of the two is set.
+// entryKey is a record's key: exactly one of the three is set.
 type entryKey struct {
 	Task    string `json:"task,omitempty"`
 	Restart string `json:"restart,omitempty"`
+	Ask     string `json:"ask,omitempty"`
 }
+
+// maxAsking bounds the questions that this node's tasks answer at a time.
+const maxAsking = 16
 
 // entry is a record's value.
 type entry struct {
 	Node   int32           `json:"node"` // that says or asks
 	At     time.Time       `json:"at"`
-	Status json.RawMessage `json:"status,omitempty"`
+	Status json.RawMessage `json:"status,omitempty"` // or what is asked
 }
 
 // board is a fold of the topic: what nodes said of tasks last.
@@ -43,6 +48,9 @@ type board struct {
 	logger *slog.Logger
 	known  map[string]*runner // bounds what is kept (invariant 9)
 	ends   kadm.ListedOffsets // requests before them were for others
+
+	asking chan struct{}
+	asked  sync.WaitGroup
 
 	mu   sync.Mutex
 	said map[string]entry
@@ -58,7 +66,7 @@ func (g *Node) openBoard(ctx context.Context, runners []*runner, slots int32) (*
 	if err != nil {
 		return nil, fmt.Errorf("create client of topic %s: %w", Topic, err)
 	}
-	b := &board{client: client, slots: slots, node: g.opts.Node, logger: g.logger, known: map[string]*runner{}, said: map[string]entry{}}
+	b := &board{client: client, slots: slots, node: g.opts.Node, logger: g.logger, known: map[string]*runner{}, said: map[string]entry{}, asking: make(chan struct{}, maxAsking)}
 	for _, r := range runners {
 		b.known[r.task.Name] = r
 	}
@@ -78,14 +86,14 @@ func (b *board) follow(ctx context.Context) {
 				b.logger.Warn("what other nodes say of tasks cannot be read", "topic", topic, "partition", p, "error", err)
 			}
 		})
-		fetches.EachRecord(b.fold)
+		fetches.EachRecord(func(rec *kgo.Record) { b.fold(ctx, rec) })
 		if len(fetches.Errors()) > 0 && !sleep.For(ctx, time.Second) {
 			return
 		}
 	}
 }
 
-func (b *board) fold(rec *kgo.Record) {
+func (b *board) fold(ctx context.Context, rec *kgo.Record) {
 	var key entryKey
 	var e entry
 	if json.Unmarshal(rec.Key, &key) != nil || rec.Value != nil && json.Unmarshal(rec.Value, &e) != nil {
@@ -94,6 +102,12 @@ func (b *board) fold(rec *kgo.Record) {
 	if r := b.known[key.Restart]; r != nil && rec.Value != nil {
 		if end, ok := b.ends.Lookup(Topic, rec.Partition); ok && rec.Offset >= end.Offset && r.here() {
 			r.again()
+		}
+		return
+	}
+	if r := b.known[key.Ask]; r != nil && rec.Value != nil {
+		if end, ok := b.ends.Lookup(Topic, rec.Partition); ok && rec.Offset >= end.Offset && r.here() && r.task.Ask != nil {
+			b.ask(ctx, r, e.Status)
 		}
 		return
 	}
@@ -107,6 +121,22 @@ func (b *board) fold(rec *kgo.Record) {
 		return
 	}
 	b.said[key.Task] = e
+}
+
+// ask gives a task that runs here what another node asked of it; what it answers is in its status.
+func (b *board) ask(ctx context.Context, r *runner, what json.RawMessage) {
+	select {
+	case b.asking <- struct{}{}:
+	default:
+		b.logger.Warn("a task is asked for too much at a time", "task", r.task.Name, "at_most", maxAsking)
+		return
+	}
+	b.asked.Go(func() {
+		defer func() { <-b.asking }()
+		asked, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		r.task.Ask(asked, what)
+	})
 }
 
 // about is what was said last of a task.
@@ -128,7 +158,7 @@ func (b *board) write(ctx context.Context, key entryKey, status json.RawMessage)
 	if err != nil {
 		return err
 	}
-	rec := &kgo.Record{Topic: Topic, Partition: slot(key.Task+key.Restart, b.slots), Key: k, Value: v}
+	rec := &kgo.Record{Topic: Topic, Partition: slot(key.Task+key.Restart+key.Ask, b.slots), Key: k, Value: v}
 	done := make(chan error, 1)
 	b.client.Produce(ctx, rec, func(_ *kgo.Record, err error) { done <- err })
 	select {

@@ -24,6 +24,7 @@
 // instead of waiting for its former session to end. Two processes with one number fence each other; the one that is fenced
 // stops its tasks and stays so, and says why.
 //
-// The topic is compacted and holds, by task, what the node that runs it last said of it, and who asked for a restart and when.
+// The topic is compacted and holds, by task, what the node that runs it last said of it, who asked for a restart and when, and what was
+// last asked of it.
 // It decides nothing: assignment is the group's alone.
 package tasks

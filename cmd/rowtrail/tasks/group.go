@@ -222,6 +222,7 @@ func (g *Node) keepBoard(ctx context.Context, runners []*runner, slots int32) {
 			reading.Go(func() { b.follow(ctx) })
 			b.tell(ctx)
 			reading.Wait()
+			b.asked.Wait()
 			b.client.Close()
 			return
 		}
@@ -296,4 +297,13 @@ func (g *Node) Restart(ctx context.Context, name string) (Place, error) {
 		}
 	}
 	return at, nil
+}
+
+// Ask gives a task that another node runs something to do; the answer is in its status, sooner or later.
+func (g *Node) Ask(ctx context.Context, name string, what json.RawMessage) error {
+	b := g.board.Load()
+	if b == nil {
+		return errors.New("other nodes cannot be told yet")
+	}
+	return b.write(ctx, entryKey{Ask: name}, what)
 }

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +26,7 @@ type arena struct {
 	mu   sync.Mutex
 	runs map[string]int // task -> node that runs it
 	seen map[string]int // task -> times it was started
+	told []string       // what was asked of tasks, and on which node
 }
 
 func (a *arena) enter(task string, node int) {
@@ -126,6 +128,11 @@ func (a *arena) task(node int, name string) Task {
 		},
 		State: func() string { return "running" }, Status: func() any { return map[string]string{"state": "running"} },
 		Failed: func(error) {}, Recovered: func() {},
+		Ask: func(_ context.Context, what json.RawMessage) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.told = append(a.told, fmt.Sprintf("%s on %d: %s", name, node, what))
+		},
 	}
 }
 
@@ -238,6 +245,18 @@ func TestWhereAndRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "a restart here", 20*time.Second, func() (bool, any) { return a.starts(far) == before+2 && a.on(far) == 2, a.starts(far) })
+	for _, what := range []string{`{"n":1}`, `{"n":2}`} {
+		if err := one.Ask(context.Background(), far, json.RawMessage(what)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := fmt.Sprintf(`%[1]s on 2: {"n":1}, %[1]s on 2: {"n":2}`, far)
+	until(t, "questions from another node, once each", 20*time.Second, func() (bool, any) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		got := slices.Sorted(slices.Values(a.told)) // they are answered side by side
+		return strings.Join(got, ", ") == want, got
+	})
 }
 
 // TestSameNumber: of two processes with one number the first is fenced, stops and says so, and does not fence back.

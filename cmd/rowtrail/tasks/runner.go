@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,6 +25,8 @@ type Task struct {
 	// State is what others should hear of soon when it changes; Status all there is to tell.
 	State  func() string
 	Status func() any
+	// Ask takes what another node asks of a task that runs here, and answers in its State and Status; nil: it takes nothing.
+	Ask func(ctx context.Context, what json.RawMessage)
 	// Failed and Recovered follow what Run ended with.
 	Failed    func(error)
 	Recovered func()
