@@ -142,9 +142,12 @@ func (b *Broker) listOffset(topic string, rp *kmsg.ListOffsetsRequestTopicPartit
 	if err != nil {
 		return err
 	}
-	replica, epoch, err := b.leadingIn(t, rp.Partition, rp.CurrentLeaderEpoch)
+	replica, epoch, follows, err := b.reading(t, rp.Partition, rp.CurrentLeaderEpoch, true)
 	if err != nil {
 		return err
+	}
+	if follows && (endMatters(rp.Timestamp) || !b.standsIn(t, rp.Partition)) {
+		return kerr.NotLeaderForPartition
 	}
 	p := replica.Log()
 	switch rp.Timestamp {

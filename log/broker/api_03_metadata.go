@@ -163,7 +163,7 @@ func (b *Broker) metadataTopic(t *cluster.Topic, operations bool) kmsg.MetadataR
 		mp.Default()
 		mp.Partition = int32(i)
 		d := b.describe(t, int32(i))
-		mp.Replicas, mp.ISR, mp.OfflineReplicas, mp.Leader, mp.LeaderEpoch = d.replicas, d.isr, d.offline, d.leader, d.epoch
+		mp.Replicas, mp.ISR, mp.OfflineReplicas, mp.Leader, mp.LeaderEpoch = d.replicas, d.isr, d.offline, b.standIn(&d), d.epoch
 		mp.ErrorCode = leaderError(mp.Leader)
 	}
 	return mt

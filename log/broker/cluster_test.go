@@ -426,13 +426,36 @@ func TestClusterMinority(t *testing.T) {
 			t.Errorf("a minority tells the end: %+v (%v)", resp.Topics[0].Partitions[0], err)
 		}
 	}
+	// A client that knows nothing but this node finds it, reads from the start and is refused to write, though no leader is known.
+	finds := func() {
+		t.Helper()
+		cl := c.client(kgo.SeedBrokers(alone.client), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"t": {0: kgo.NewOffset().AtStart()}}))
+		defer cl.Close()
+		for i, r := range consume(t, cl, 10) {
+			if string(r.Value) != fmt.Sprint(i) {
+				t.Errorf("a client reads %q as record %d", r.Value, i)
+			}
+		}
+		req := kmsg.NewPtrMetadataRequest()
+		req.Version = 9
+		resp := askRaw[*kmsg.MetadataResponse](t, dial(t, alone.client), req)
+		for _, rt := range resp.Topics {
+			for _, rp := range rt.Partitions {
+				if rp.Leader != alone.id || rp.ErrorCode != 0 || len(rp.OfflineReplicas) != 2 {
+					t.Errorf("metadata of topic %s: %+v", *rt.Topic, rp)
+				}
+			}
+		}
+	}
 	ends()
 	refuses()
 	reads()
+	finds()
 	alone.stop()
 	c.start(alone) // without a controller
 	reads()
 	refuses()
+	finds()
 	c.start(c.nodes[1:]...)
 	again := c.client(kgo.DefaultProduceTopic("t"), kgo.ConsumeTopics("t"))
 	if err := again.ProduceSync(t.Context(), kgo.StringRecord("more")).FirstErr(); err != nil {

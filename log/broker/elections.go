@@ -34,8 +34,11 @@ func (e *elections) open(group log.GroupID, epoch int32, now time.Time) bool {
 	defer e.mu.Unlock()
 	x, ok := e.since[group]
 	if !ok || x.epoch != epoch {
-		if e.since == nil || len(e.since) >= maxLeaderless {
+		if e.since == nil {
 			e.since = map[log.GroupID]leaderless{}
+		}
+		if !ok && len(e.since) >= maxLeaderless {
+			return false // so much is lost that waiting is of no use
 		}
 		x = leaderless{epoch, now}
 		e.since[group] = x
@@ -75,7 +78,8 @@ func (b *Broker) awaitElections(ctx context.Context, topics []*cluster.Topic) {
 	}
 }
 
-func (b *Broker) electing(topics []*cluster.Topic) bool {
+// electing looks at every partition: all that have lost their leaders are waited for at the same time.
+func (b *Broker) electing(topics []*cluster.Topic) (open bool) {
 	now := time.Now()
 	for _, t := range topics {
 		for i := range t.Partitions {
@@ -83,11 +87,11 @@ func (b *Broker) electing(topics []*cluster.Topic) bool {
 			if leader >= 0 {
 				b.elections.over(t.Partitions[i].Group)
 			} else if b.elections.open(t.Partitions[i].Group, epoch, now) {
-				return true
+				open = true
 			}
 		}
 	}
-	return false
+	return open
 }
 
 const (

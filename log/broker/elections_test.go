@@ -34,6 +34,23 @@ func TestElectionsAreWaitedForOnce(t *testing.T) {
 	}
 }
 
+// When more is lost than is remembered, nobody waits for it for ever.
+func TestElectionsOfMoreThanAreRemembered(t *testing.T) {
+	var e elections
+	now := time.Now()
+	for round := range 2 {
+		waiting := 0
+		for g := range log.GroupID(2 * maxLeaderless) {
+			if e.open(g, 1, now.Add(time.Duration(round)*hintWait)) {
+				waiting++
+			}
+		}
+		if want := []int{maxLeaderless, 0}[round]; waiting != want {
+			t.Errorf("round %d: %d partitions are waited for, want %d", round, waiting, want)
+		}
+	}
+}
+
 // TestMetadataOfHandOversNamesLeaders: leadership goes round, and whoever asks for metadata meanwhile, wherever, is told of a leader; without a
 // majority it is told of none, and waits for that once.
 func TestMetadataOfHandOversNamesLeaders(t *testing.T) {

@@ -110,3 +110,26 @@ func (b *Broker) describe(t *cluster.Topic, partition int32) described {
 	}
 	return d
 }
+
+// standIn is the node that metadata names where a partition's leader and a majority of its replicas have been silent for long: this node if it
+// has a replica, else another one that is heard of, -1 if there is none. What is committed can be read there; writes, and questions about
+// the end, are refused until a majority is back. While a majority is heard of, an election is what to wait for, and a leader that only this
+// node does not hear stays the one to ask.
+func (b *Broker) standIn(d *described) int32 {
+	alive := len(d.replicas) - len(d.offline)
+	if d.leader >= 0 && b.node.Alive(d.leader) || 2*alive > len(d.replicas) {
+		return d.leader
+	}
+	for _, n := range append([]int32{b.node.ID()}, d.replicas...) {
+		if _, ok := b.endpoint(n); ok && slices.Contains(d.replicas, n) && !slices.Contains(d.offline, n) {
+			return n
+		}
+	}
+	return -1
+}
+
+// standsIn reports that metadata of this node names it in a silent leader's place.
+func (b *Broker) standsIn(t *cluster.Topic, partition int32) bool {
+	d := b.describe(t, partition)
+	return d.leader != b.node.ID() && b.standIn(&d) == b.node.ID()
+}
