@@ -15,7 +15,7 @@ test: build ## unit and integration tests on real servers, with a summary that c
 
 MYSQL_SERVERS ?= mysql:9.7,mariadb:11.8,mariadb:10.11
 test-mysql: build ## what tests MySQL and MariaDB, on real servers; MYSQL_SERVERS=mariadb:11.8
-	ROWTRAIL_ITEST_MYSQL=$(MYSQL_SERVERS) go run ./itest/runtests -timeout 40m -count=1 -p 1 ./connectors/... ./sink/... ./itest/servers ./itest/binlogs ./itest/fuzzcdc
+	ROWTRAIL_ITEST_MYSQL=$(MYSQL_SERVERS) go run ./itest/runtests -timeout 40m -count=1 -p 1 ./connectors/... ./sink/... ./itest/servers ./itest/binlogs ./itest/audit ./itest/shop ./itest/demo ./itest/soak ./itest/fuzzcdc
 
 race: ## unit tests under the race detector
 	go test -race -short -timeout 20m ./...
@@ -57,11 +57,11 @@ debezium-page: ## docs/debezium.md from the list of explained differences
 bench: build ## one JSON line per case, beside its limit, in one run
 	go run ./itest/bench $(BENCH)
 
-demo: build ## capture, kill, query and apply, end to end (KEEP=1 stays up)
-	go run ./itest/demo $(if $(KEEP),-keep)
+demo: build ## capture, kill, query and apply, end to end; SOURCE=postgres|mysql|mariadb (KEEP=1 stays up)
+	go run ./itest/demo $(if $(SOURCE),-source $(SOURCE)) $(if $(KEEP),-keep)
 
-soak: build ## the kill test: SOAK=1m by default
-	go run ./itest/soak $(if $(SOAK),-for $(SOAK))
+soak: build ## the kill test: SOAK=1m by default, SOURCE=postgres|mysql|mariadb
+	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/soak $(if $(SOURCE),-source $(SOURCE)) $(if $(SOAK),-for $(SOAK)) $(if $(SEED),-seed $(SEED))
 
 checker: build ## the transaction checker: CHECKER=10m by default
 	ROWTRAIL_BINARY=bin/rowtrail go run ./itest/checker -for $(or $(CHECKER),10m) $(if $(SEED),-seed $(SEED))

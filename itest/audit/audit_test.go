@@ -3,6 +3,8 @@ package audit
 import (
 	"context"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -23,44 +25,108 @@ func TestSourceReadsWhatPostgresCommitted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	source := Postgres(p.DSN("postgres"))
 	run("CREATE TABLE t(id bigint PRIMARY KEY, rev int, note text); CREATE TABLE other(id bigint PRIMARY KEY, rev int)")
-	if err := Watch(ctx, conn); err != nil {
+	if err := source.Watch(ctx); err != nil {
 		t.Fatal(err)
 	}
 	run("BEGIN; INSERT INTO t VALUES (1, 1, 'a: b id[x]:9 rev[y]:8'); UPDATE t SET rev = 2; SAVEPOINT s; UPDATE t SET rev = 99; ROLLBACK TO s; COMMIT")
 	run("BEGIN; INSERT INTO t VALUES (7, 7, ''); ROLLBACK")
 	run("INSERT INTO other VALUES (1, 1)")
 	run("BEGIN; UPDATE t SET id = 2, rev = 3; DELETE FROM t; COMMIT")
-	got, err := Source(ctx, conn, map[string]bool{"public.t": true})
+	got, err := source.Committed(ctx, map[string]bool{"public.t": true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range got {
-		got[i].XID = uint32(i)
+		got[i].ID = strconv.Itoa(i)
 	}
 	want := []Transaction{
-		{0, []Change{{"public.t", 'c', 1, 1}, {"public.t", 'u', 1, 2}}},
-		{1, []Change{{"public.t", 'd', 1, -1}, {"public.t", 'c', 2, 3}, {"public.t", 'd', 2, -1}}},
+		{"0", []Change{{"public.t", 'c', 1, 1}, {"public.t", 'u', 1, 2}}},
+		{"1", []Change{{"public.t", 'd', 1, -1}, {"public.t", 'c', 2, 3}, {"public.t", 'd', 2, -1}}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
 }
 
+func TestSourceReadsWhatMySQLCommitted(t *testing.T) {
+	servers.EachMySQL(t, servers.Options{}, func(t *testing.T, m *servers.MySQL) {
+		ctx := context.Background()
+		run := func(statements ...string) {
+			t.Helper()
+			if err := m.Exec(ctx, "s", statements...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.CreateDatabase(ctx, "s"); err != nil {
+			t.Fatal(err)
+		}
+		run("CREATE TABLE t(note text, id bigint PRIMARY KEY, rev int)", "CREATE TABLE other(id bigint PRIMARY KEY, rev int)", "INSERT INTO t VALUES ('', 5, 5)")
+		source := &MySQL{Server: m}
+		if err := source.Watch(ctx); err != nil {
+			t.Fatal(err)
+		}
+		run("BEGIN", "INSERT INTO t VALUES ('', 1, 1)", "UPDATE t SET rev = 2 WHERE id = 1", "SAVEPOINT s", "UPDATE t SET rev = 99", "ROLLBACK TO s", "COMMIT")
+		run("BEGIN", "INSERT INTO t VALUES ('', 7, 7)", "ROLLBACK")
+		run("INSERT INTO other VALUES (1, 1)", "FLUSH BINARY LOGS")
+		if err := m.Restart(ctx, servers.Immediate); err != nil {
+			t.Fatal(err)
+		}
+		run("BEGIN", "UPDATE t SET id = 2, rev = 3 WHERE id = 1", "DELETE FROM t WHERE id = 2", "COMMIT")
+		got, err := source.Committed(ctx, map[string]bool{"s.t": true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		position, err := m.GTIDs(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prefix := position[:strings.LastIndexAny(position, ":-")] // of a UUID, or of domain and server
+		if m.Flavour() == "mysql" {
+			prefix, _, _ = strings.Cut(position, ":")
+		}
+		for i := range got {
+			if !strings.HasPrefix(got[i].ID, prefix) || got[i].ID == prefix {
+				t.Errorf("transaction %q of a server at %q", got[i].ID, position)
+			}
+			got[i].ID = strconv.Itoa(i)
+		}
+		want := []Transaction{
+			{"0", []Change{{"s.t", 'c', 1, 1}, {"s.t", 'u', 1, 2}}},
+			{"1", []Change{{"s.t", 'd', 1, -1}, {"s.t", 'c', 2, 3}, {"s.t", 'd', 2, -1}}},
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestTransactionID(t *testing.T) {
+	for id, want := range map[string]string{
+		"738:26450512": "738", "0-1-5": "0-1-5", "3e11fa47-71ca-11e1-9e33-c80aa9429562:23": "3e11fa47-71ca-11e1-9e33-c80aa9429562:23",
+		"33333333-71ca-11e1-9e33-c80aa9429562:tag:23": "33333333-71ca-11e1-9e33-c80aa9429562:tag:23",
+	} {
+		if got := transactionID(id); got != want {
+			t.Errorf("transaction %s is %s, want %s", id, got, want)
+		}
+	}
+}
+
 // TestCompareFindsEachFault gives Compare a faultless trail and then one with each kind of fault.
 func TestCompareFindsEachFault(t *testing.T) {
 	source := []Transaction{
-		{1, []Change{{"s.t", 'c', 1, 1}, {"s.u", 'c', 1, 1}}},
-		{2, []Change{{"s.t", 'u', 1, 2}}},
-		{3, []Change{{"s.t", 'd', 1, -1}}},
+		{"1", []Change{{"s.t", 'c', 1, 1}, {"s.u", 'c', 1, 1}}},
+		{"2", []Change{{"s.t", 'u', 1, 2}}},
+		{"3", []Change{{"s.t", 'd', 1, -1}}},
 	}
 	trail := func() *Trail {
 		return &Trail{
 			Events: []Event{
-				{Change: source[0].Changes[0], XID: 1, Topic: "t", Offset: 0}, {Change: source[0].Changes[1], XID: 1, Topic: "u", Offset: 0},
-				{Change: source[1].Changes[0], XID: 2, Topic: "t", Offset: 1}, {Change: source[2].Changes[0], XID: 3, Topic: "t", Offset: 2},
+				{Change: source[0].Changes[0], Tx: "1", Topic: "t", Offset: 0}, {Change: source[0].Changes[1], Tx: "1", Topic: "u", Offset: 0},
+				{Change: source[1].Changes[0], Tx: "2", Topic: "t", Offset: 1}, {Change: source[2].Changes[0], Tx: "3", Topic: "t", Offset: 2},
 			},
-			Ends: []End{{1, map[string]int64{"s.t": 1, "s.u": 1}}, {2, map[string]int64{"s.t": 1}}, {3, map[string]int64{"s.t": 1}}},
+			Ends: []End{{"1", map[string]int64{"s.t": 1, "s.u": 1}}, {"2", map[string]int64{"s.t": 1}}, {"3", map[string]int64{"s.t": 1}}},
 		}
 	}
 	for _, c := range []struct {
@@ -75,8 +141,8 @@ func TestCompareFindsEachFault(t *testing.T) {
 		{"END twice", func(l *Trail) { l.Ends = append(l.Ends, l.Ends[0]) }, Report{Duplicated: 1}},
 		{"no END", func(l *Trail) { l.Ends = l.Ends[:2] }, Report{Torn: 1}},
 		{"rolled back", func(l *Trail) {
-			l.Events = append(l.Events, Event{Change: Change{"s.t", 'c', 5, 1}, XID: 9, Topic: "t", Offset: 9})
-			l.Ends = append(l.Ends, End{9, map[string]int64{"s.t": 1}})
+			l.Events = append(l.Events, Event{Change: Change{"s.t", 'c', 5, 1}, Tx: "9", Topic: "t", Offset: 9})
+			l.Ends = append(l.Ends, End{"9", map[string]int64{"s.t": 1}})
 		}, Report{Unexpected: 1}},
 		{"order", func(l *Trail) { l.Events[0].Offset, l.Events[2].Offset = 1, 0 }, Report{Disordered: 1}},
 	} {

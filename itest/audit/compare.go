@@ -26,8 +26,8 @@ func (r *Report) example(format string, args ...any) {
 }
 
 type changeID struct {
-	xid uint32
-	c   Change
+	tx string
+	c  Change
 }
 
 type key struct {
@@ -42,7 +42,7 @@ func Compare(source []Transaction, trail *Trail) *Report {
 	order := map[key][]changeID{} // per key, in commit order
 	for _, tx := range source {
 		for _, c := range tx.Changes {
-			id := changeID{tx.XID, c}
+			id := changeID{tx.ID, c}
 			want[id]++
 			r.Changes++
 			k := key{c.Table, c.ID}
@@ -52,32 +52,32 @@ func Compare(source []Transaction, trail *Trail) *Report {
 	events := append([]Event(nil), trail.Events...)
 	sortByPlace(events)
 	got := map[changeID]int{}
-	counts := map[uint32]map[string]int64{}
+	counts := map[string]map[string]int64{}
 	seen := map[key][]changeID{}
 	for _, e := range events {
-		id := changeID{e.XID, e.Change}
+		id := changeID{e.Tx, e.Change}
 		got[id]++
-		if counts[e.XID] == nil {
-			counts[e.XID] = map[string]int64{}
+		if counts[e.Tx] == nil {
+			counts[e.Tx] = map[string]int64{}
 		}
-		counts[e.XID][e.Table]++
+		counts[e.Tx][e.Table]++
 		k := key{e.Table, e.ID}
 		seen[k] = append(seen[k], id)
 	}
 	for id, n := range want {
 		if missing := n - got[id]; missing > 0 {
 			r.Lost += missing
-			r.example("lost: transaction %d %s %c id %d rev %d", id.xid, id.c.Table, id.c.Op, id.c.ID, id.c.Rev)
+			r.example("lost: transaction %s %s %c id %d rev %d", id.tx, id.c.Table, id.c.Op, id.c.ID, id.c.Rev)
 		}
 	}
 	for id, n := range got {
 		switch extra := n - want[id]; {
 		case want[id] == 0:
 			r.Unexpected += n
-			r.example("not of the source: transaction %d %s %c id %d rev %d", id.xid, id.c.Table, id.c.Op, id.c.ID, id.c.Rev)
+			r.example("not of the source: transaction %s %s %c id %d rev %d", id.tx, id.c.Table, id.c.Op, id.c.ID, id.c.Rev)
 		case extra > 0:
 			r.Duplicated += extra
-			r.example("duplicated: transaction %d %s %c id %d rev %d", id.xid, id.c.Table, id.c.Op, id.c.ID, id.c.Rev)
+			r.example("duplicated: transaction %s %s %c id %d rev %d", id.tx, id.c.Table, id.c.Op, id.c.ID, id.c.Rev)
 		}
 	}
 	r.compareEnds(counts, trail.Ends)
@@ -95,26 +95,26 @@ func Compare(source []Transaction, trail *Trail) *Report {
 	return r
 }
 
-func (r *Report) compareEnds(counts map[uint32]map[string]int64, ends []End) {
-	ended := map[uint32]bool{}
+func (r *Report) compareEnds(counts map[string]map[string]int64, ends []End) {
+	ended := map[string]bool{}
 	for _, end := range ends {
-		if ended[end.XID] {
+		if ended[end.Tx] {
 			r.Duplicated++
-			r.example("duplicated: END of transaction %d", end.XID)
+			r.example("duplicated: END of transaction %s", end.Tx)
 			continue
 		}
-		ended[end.XID] = true
+		ended[end.Tx] = true
 		for table, n := range end.Counts {
-			if counts[end.XID][table] != n {
+			if counts[end.Tx][table] != n {
 				r.Torn++
-				r.example("torn: transaction %d has %d events of %s, its END says %d", end.XID, counts[end.XID][table], table, n)
+				r.example("torn: transaction %s has %d events of %s, its END says %d", end.Tx, counts[end.Tx][table], table, n)
 			}
 		}
 	}
-	for xid := range counts {
-		if !ended[xid] {
+	for tx := range counts {
+		if !ended[tx] {
 			r.Torn++
-			r.example("torn: transaction %d has events but no END", xid)
+			r.example("torn: transaction %s has events but no END", tx)
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -14,7 +16,7 @@ import (
 // Event is one record of a data topic.
 type Event struct {
 	Change
-	XID       uint32
+	Tx        string
 	Topic     string
 	Partition int32
 	Offset    int64
@@ -22,7 +24,7 @@ type Event struct {
 
 // End is one END record of the transaction topic.
 type End struct {
-	XID    uint32
+	Tx     string
 	Counts map[string]int64 // by schema.table
 }
 
@@ -130,9 +132,10 @@ type envelope struct {
 	Op            string
 	Before, After *struct{ ID, Rev int64 }
 	Source        struct {
-		TxID   *uint32 `json:"txId"`
-		Schema string
-		Table  string
+		TxID       *uint32 `json:"txId"`
+		GTID       string
+		Schema, DB string
+		Table      string
 	}
 }
 
@@ -145,13 +148,17 @@ func (t *Trail) event(r *kgo.Record, loaded map[string]map[int64]bool) error {
 	if err := json.Unmarshal(r.Value, &e); err != nil {
 		return fmt.Errorf("read %s/%d@%d: %w", r.Topic, r.Partition, r.Offset, err)
 	}
-	table := e.Source.Schema + "." + e.Source.Table
+	table := cmp.Or(e.Source.Schema, e.Source.DB) + "." + e.Source.Table
+	tx := e.Source.GTID
+	if e.Source.TxID != nil {
+		tx = strconv.FormatUint(uint64(*e.Source.TxID), 10)
+	}
 	row := e.After
 	if e.Op == "d" {
 		row = e.Before
 	}
-	if row == nil || e.Source.TxID == nil && e.Op != "r" {
-		return fmt.Errorf("read %s/%d@%d: no row or no txId in %s", r.Topic, r.Partition, r.Offset, r.Value)
+	if row == nil || tx == "" && e.Op != "r" {
+		return fmt.Errorf("read %s/%d@%d: no row or no transaction in %s", r.Topic, r.Partition, r.Offset, r.Value)
 	}
 	if e.Op == "r" {
 		if loaded[table] == nil {
@@ -169,7 +176,7 @@ func (t *Trail) event(r *kgo.Record, loaded map[string]map[int64]bool) error {
 		rev = -1
 	}
 	t.Events = append(t.Events, Event{
-		Change: Change{Table: table, Op: e.Op[0], ID: row.ID, Rev: rev}, XID: *e.Source.TxID,
+		Change: Change{Table: table, Op: e.Op[0], ID: row.ID, Rev: rev}, Tx: tx,
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
 	})
 	return nil
@@ -192,15 +199,21 @@ func (t *Trail) end(r *kgo.Record) error {
 	if e.Status != "END" {
 		return nil
 	}
-	end := End{Counts: map[string]int64{}}
-	if _, err := fmt.Sscanf(e.ID, "%d:", &end.XID); err != nil {
-		return fmt.Errorf("read %s/%d@%d: id %q: %w", r.Topic, r.Partition, r.Offset, e.ID, err)
-	}
+	end := End{Tx: transactionID(e.ID), Counts: map[string]int64{}}
 	for _, c := range e.Collections {
 		end.Counts[c.Name] = c.Count
 	}
 	t.Ends = append(t.Ends, end)
 	return nil
+}
+
+// transactionID is what a transaction is called at its source: of Postgres the number before the position, else a GTID.
+func transactionID(id string) string {
+	xid, _, _ := strings.Cut(id, ":")
+	if _, err := strconv.ParseUint(xid, 10, 32); err == nil {
+		return xid
+	}
+	return id
 }
 
 // sortByPlace orders events by partition and offset.

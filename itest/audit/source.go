@@ -1,5 +1,3 @@
-// Package audit compares what a source database committed with what stands in the log. The source's side is read with
-// Postgres's own test_decoding through a second slot, so that nothing of Rowtrail judges itself.
 package audit
 
 import (
@@ -21,14 +19,49 @@ type Change struct {
 
 // Transaction is one committed source transaction.
 type Transaction struct {
-	XID     uint32
+	ID      string // as the source's log calls it
 	Changes []Change
 }
 
 // slotName of the auditing slot.
 const slotName = "rowtrail_audit"
 
-// Watch creates the slot that remembers every later change.
+// Source is what remembers all that a database commits.
+type Source interface {
+	// Watch begins.
+	Watch(ctx context.Context) error
+	// Committed is all transactions since Watch in commit order; empty ones, and tables not in want, are left out. A key
+	// change is a delete of the old key and a create of the new one.
+	Committed(ctx context.Context, want map[string]bool) ([]Transaction, error)
+}
+
+// Postgres reads a database, by its DSN, with the server's own test_decoding through a second slot.
+type Postgres string
+
+// Watch creates the slot.
+func (p Postgres) Watch(ctx context.Context) error {
+	return p.with(ctx, func(conn *pgx.Conn) error { return Watch(ctx, conn) })
+}
+
+// Committed reads the slot.
+func (p Postgres) Committed(ctx context.Context, want map[string]bool) (transactions []Transaction, err error) {
+	err = p.with(ctx, func(conn *pgx.Conn) error {
+		transactions, err = committed(ctx, conn, want)
+		return err
+	})
+	return transactions, err
+}
+
+func (p Postgres) with(ctx context.Context, f func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, string(p))
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	return f(conn)
+}
+
+// Watch creates the slot that remembers every later change, which Take reads.
 func Watch(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_create_logical_replication_slot($1, 'test_decoding')", slotName); err != nil {
 		return fmt.Errorf("create the audit slot: %w", err)
@@ -36,19 +69,13 @@ func Watch(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// Source reads all transactions since Watch in commit order; empty ones, and tables not in want, are left out.
-// A key change is returned as delete of the old key and create of the new one.
-func Source(ctx context.Context, conn *pgx.Conn, want map[string]bool) ([]Transaction, error) {
+func committed(ctx context.Context, conn *pgx.Conn, want map[string]bool) ([]Transaction, error) {
 	var transactions []Transaction
 	var open *Transaction
 	err := lines(ctx, conn, "pg_logical_slot_peek_changes", func(line string) error {
 		switch {
 		case strings.HasPrefix(line, "BEGIN "):
-			xid, err := strconv.ParseUint(line[len("BEGIN "):], 10, 32)
-			if err != nil {
-				return fmt.Errorf("parse %q: %w", line, err)
-			}
-			open = &Transaction{XID: uint32(xid)}
+			open = &Transaction{ID: line[len("BEGIN "):]}
 		case strings.HasPrefix(line, "COMMIT "):
 			if len(open.Changes) > 0 {
 				transactions = append(transactions, *open)

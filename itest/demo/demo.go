@@ -9,9 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/rowtrail/rowtrail/itest/audit"
 	"github.com/rowtrail/rowtrail/itest/pipeline"
 	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/itest/shop"
@@ -27,6 +24,7 @@ const (
 
 type demo struct {
 	pipeline.Pipeline
+	kind    pipeline.Kind
 	start   time.Time
 	keep    bool
 	dir     string // of the binary, where it is built
@@ -51,30 +49,20 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.initialLoad(ctx); err != nil {
 		return err
 	}
-	source, err := pgx.Connect(ctx, d.SourceDSN)
+	if err := d.Source.Audit.Watch(ctx); err != nil {
+		return err
+	}
+	past, err := d.live(ctx)
 	if err != nil {
 		return err
 	}
-	defer source.Close(context.Background())
-	if err := audit.Watch(ctx, source); err != nil {
-		return err
-	}
-	past, err := d.live(ctx, source)
-	if err != nil {
-		return err
-	}
-	target, err := pgx.Connect(ctx, d.TargetDSN)
-	if err != nil {
-		return err
-	}
-	defer target.Close(context.Background())
-	if err := d.drain(ctx, source, target); err != nil {
+	if err := d.drain(ctx); err != nil {
 		return err
 	}
 	if err := d.lookBack(ctx, past); err != nil {
 		return err
 	}
-	if err := d.judge(ctx, source, target); err != nil {
+	if err := d.judge(ctx); err != nil {
 		return err
 	}
 	if d.keep {
@@ -94,7 +82,7 @@ func (d *demo) setUp(ctx context.Context) (err error) {
 	logf := func(format string, args ...any) {
 		d.say("%s", strings.TrimPrefix(fmt.Sprintf(format, args...), "itest: "))
 	}
-	if err := d.SetUp(ctx, pipeline.Options{Binary: binary, Size: shop.Demo(), Logf: logf}); err != nil {
+	if err := d.SetUp(ctx, pipeline.Options{Binary: binary, Kind: d.kind, Size: shop.Demo(), Logf: logf}); err != nil {
 		return err
 	}
 	if out, err := d.Node.CLI(ctx, "check", "--connect"); err != nil {
@@ -162,8 +150,8 @@ func (d *demo) initialLoad(ctx context.Context) error {
 
 // live runs the workload, kills rowtrail twice under it and changes one order step by step. It returns a moment between
 // two of that order's changes.
-func (d *demo) live(ctx context.Context, source *pgx.Conn) (past time.Time, err error) {
-	work := &shop.Workload{DSN: d.SourceDSN, Size: shop.Demo(), Sessions: 4, Rate: workloadRate, Seed: 1}
+func (d *demo) live(ctx context.Context) (past time.Time, err error) {
+	work := &shop.Workload{DB: d.Source.DB, Size: shop.Demo(), Sessions: 4, Rate: workloadRate, Seed: 1}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	timed, stop := context.WithTimeout(ctx, workloadTime)
@@ -171,29 +159,28 @@ func (d *demo) live(ctx context.Context, source *pgx.Conn) (past time.Time, err 
 	done := make(chan error, 1)
 	d.say("a live workload of inserts, updates, deletes and key changes begins")
 	go func() { done <- work.Run(timed, 0) }()
-	step := func(after time.Duration, sql string) error {
+	step := func(after time.Duration, set string) error {
 		if !sleep.For(ctx, after) {
 			return ctx.Err()
 		}
-		_, err := source.Exec(ctx, sql, theOrder)
-		return err
+		return shop.With(ctx, d.Source.DB, func(s shop.Session) error {
+			return s.Exec(ctx, fmt.Sprintf("UPDATE orders SET %s, rev = rev + 1 WHERE id = %d", set, theOrder))
+		})
 	}
-	if err := step(time.Second, "UPDATE orders SET state = 'paid', rev = rev + 1 WHERE id = $1"); err != nil {
+	if err := step(time.Second, "state = 'paid'"); err != nil {
 		return past, err
 	}
 	if err := d.kill(ctx, 2*time.Second, work); err != nil {
 		return past, err
 	}
-	if err := source.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&past); err != nil {
-		return past, err
-	}
-	if err := step(time.Second, "UPDATE orders SET state = 'packed', note = 'handle with care', rev = rev + 1 WHERE id = $1"); err != nil {
+	past = time.Now() // the server's clock is this machine's
+	if err := step(time.Second, "state = 'packed', note = 'handle with care'"); err != nil {
 		return past, err
 	}
 	if err := d.kill(ctx, 3*time.Second, work); err != nil {
 		return past, err
 	}
-	if err := step(time.Second, "UPDATE orders SET state = 'shipped', rev = rev + 1 WHERE id = $1"); err != nil {
+	if err := step(time.Second, "state = 'shipped'"); err != nil {
 		return past, err
 	}
 	if err := <-done; err != nil {
@@ -224,8 +211,8 @@ func (d *demo) kill(ctx context.Context, after time.Duration, work *shop.Workloa
 	return nil
 }
 
-func (d *demo) drain(ctx context.Context, source, target *pgx.Conn) error {
-	different, err := pipeline.AwaitEqual(ctx, source, target, drainTimeout)
+func (d *demo) drain(ctx context.Context) error {
+	different, err := d.AwaitEqual(ctx, drainTimeout)
 	if err == nil && len(different) > 0 {
 		err = fmt.Errorf("it differs after %s: %+v", drainTimeout, different)
 	}
@@ -236,13 +223,17 @@ func (d *demo) drain(ctx context.Context, source, target *pgx.Conn) error {
 	return nil
 }
 
+func (d *demo) ordersTopic() string {
+	return pipeline.Prefix + "." + d.Source.DB.Dialect().Table("orders")
+}
+
 // lookBack prints one row's state now and in the past, and its history, through the CLI.
 func (d *demo) lookBack(ctx context.Context, past time.Time) error {
-	key := fmt.Sprint(theOrder)
+	key, topic := fmt.Sprint(theOrder), d.ordersTopic()
 	for _, args := range [][]string{
-		{"state", pipeline.Prefix + ".public.orders", key},
-		{"state", pipeline.Prefix + ".public.orders", key, "--at", past.UTC().Format(time.RFC3339Nano)},
-		{"history", pipeline.Prefix + ".public.orders", key},
+		{"state", topic, key},
+		{"state", topic, key, "--at", past.UTC().Format(time.RFC3339Nano)},
+		{"history", topic, key},
 	} {
 		d.say("$ rowtrail %s", strings.Join(args, " "))
 		out, err := d.Node.CLI(ctx, args...)
@@ -254,12 +245,12 @@ func (d *demo) lookBack(ctx context.Context, past time.Time) error {
 	return nil
 }
 
-func (d *demo) judge(ctx context.Context, source, target *pgx.Conn) error {
-	report, loaded, loadedTwice, err := pipeline.Audit(ctx, source, d.Node)
+func (d *demo) judge(ctx context.Context) error {
+	report, loaded, loadedTwice, err := d.Audit(ctx, d.Node)
 	if err != nil {
 		return err
 	}
-	different, err := shop.Compare(ctx, source, target, shop.Tables())
+	different, err := d.Different(ctx)
 	if err != nil {
 		return err
 	}
@@ -287,16 +278,16 @@ func (d *demo) judge(ctx context.Context, source, target *pgx.Conn) error {
 func (d *demo) stay(ctx context.Context) error {
 	fmt.Printf(`
 Everything stays up until Ctrl-C. Look around:
-  source     psql '%s'
-  target     psql '%s'
+  source     %s
+  target     %s
   topics     %[3]s topics -c %[4]s
-  follow     %[3]s tail %[5]s.public.orders --from end --follow -c %[4]s
-  state      %[3]s state %[5]s.public.orders %[6]d -c %[4]s
-  history    %[3]s history %[5]s.public.orders %[6]d -c %[4]s
-  kcat       kcat -C -b %[7]s -t %[5]s.public.orders -o -5 -e
+  follow     %[3]s tail %[5]s --from end --follow -c %[4]s
+  state      %[3]s state %[5]s %[6]d -c %[4]s
+  history    %[3]s history %[5]s %[6]d -c %[4]s
+  kcat       kcat -C -b %[7]s -t %[5]s -o -5 -e
   metrics    curl http://%[8]s/metrics
 %[9]s
-`, d.SourceDSN, d.TargetDSN, d.Node.Binary, d.Node.ConfigFile(), pipeline.Prefix, theOrder, d.Node.Kafka, d.Node.HTTP, d.verdict)
+`, d.Source.Shell, d.Target.Shell, d.Node.Binary, d.Node.ConfigFile(), d.ordersTopic(), theOrder, d.Node.Kafka, d.Node.HTTP, d.verdict)
 	<-ctx.Done()
 	return d.Node.Stop()
 }

@@ -8,10 +8,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rowtrail/rowtrail/itest/servers"
 )
 
 // TestDemo runs the demo as `make demo` does: it must end well within two minutes with its last line, and leave no process.
-func TestDemo(t *testing.T) {
+func TestDemo(t *testing.T) { demoOf(t, "postgres") }
+
+// TestDemoMySQL runs it on the servers that are asked for.
+func TestDemoMySQL(t *testing.T) { servers.EachMySQLVersion(t, demoOf) }
+
+func demoOf(t *testing.T, source string) {
 	if testing.Short() {
 		t.Skip("the demo takes half a minute; run without -short")
 	}
@@ -21,7 +28,7 @@ func TestDemo(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v: %s", err, out)
 	}
-	cmd := exec.CommandContext(ctx, binary)
+	cmd := exec.CommandContext(ctx, binary, "-source", source)
 	cmd.Dir = "../.."
 	cmd.Env = os.Environ()
 	out, err := cmd.CombinedOutput()

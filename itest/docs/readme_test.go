@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/itest/servers"
 	"github.com/rowtrail/rowtrail/itest/shop"
@@ -50,12 +49,7 @@ func TestREADMECommands(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	conn, err := pgx.Connect(ctx, p.DSN("shop"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	if err := shop.Load(ctx, conn, shop.Size{Customers: 50, Products: 50, Orders: 100, Items: 100}); err != nil {
+	if err := shop.Load(ctx, shop.Postgres(p.DSN("shop")), shop.Size{Customers: 50, Products: 50, Orders: 100, Items: 100}); err != nil {
 		t.Fatal(err)
 	}
 	r := newRunner(t, "SHOP_DSN="+p.DSN("shop"), "WAREHOUSE_DSN="+p.DSN("warehouse"))

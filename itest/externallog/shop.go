@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/rowtrail/rowtrail/itest/audit"
@@ -68,10 +67,10 @@ func Open(ctx context.Context, opts Options) (*Shop, error) {
 }
 
 func (s *Shop) open(ctx context.Context) error {
-	if err := s.StartServers(ctx, pipeline.Options{Size: s.size, Target: map[string]string{"wal_level": "replica"}, Logf: s.Logf}); err != nil {
+	if err := s.StartServers(ctx, pipeline.Options{Size: s.size, Logf: s.Logf}); err != nil {
 		return err
 	}
-	connectors, sinks := pipeline.Tasks(s.SourceDSN, s.TargetDSN, 3)
+	connectors, sinks := pipeline.Tasks(s.Source.DSN, s.Target.DSN, 3)
 	connectors[0].Config["topic.creation.default.retention.ms"] = "-1"
 	for id := range s.Options.Nodes {
 		dir := filepath.Join(s.Dir, "node-"+strconv.Itoa(id+1))
@@ -113,12 +112,12 @@ func (s *Shop) Loaded(ctx context.Context) error {
 	if _, _, err := s.Runner(ctx, "connectors", "streaming", drainTimeout); err != nil {
 		return err
 	}
-	return pipeline.WithConn(ctx, s.SourceDSN, func(c *pgx.Conn) error { return audit.Watch(ctx, c) })
+	return s.Source.Audit.Watch(ctx)
 }
 
 // Work writes transactions.
 func (s *Shop) Work(ctx context.Context, transactions int64, rate int) error {
-	work := &shop.Workload{DSN: s.SourceDSN, Size: s.size, Sessions: 3, Seed: s.Seed, Rate: rate}
+	work := &shop.Workload{DB: s.Source.DB, Size: s.size, Sessions: 3, Seed: s.Seed, Rate: rate}
 	return work.Run(ctx, transactions)
 }
 
@@ -185,21 +184,11 @@ func (s *Shop) logs() (all string) {
 
 // Judge waits until the target has what the source has, then reads the log and compares everything.
 func (s *Shop) Judge(ctx context.Context) (*audit.Report, error) {
-	source, err := pgx.Connect(ctx, s.SourceDSN)
-	if err != nil {
-		return nil, err
-	}
-	defer source.Close(ctx)
-	target, err := pgx.Connect(ctx, s.TargetDSN)
-	if err != nil {
-		return nil, err
-	}
-	defer target.Close(ctx)
-	different, err := pipeline.AwaitEqual(ctx, source, target, drainTimeout)
+	different, err := s.AwaitEqual(ctx, drainTimeout)
 	if err != nil || len(different) > 0 {
 		return nil, fmt.Errorf("the target differs from the source: %+v %w\n%s", different, err, s.logs())
 	}
-	report, loaded, twice, err := pipeline.Audit(ctx, source, s.Nodes[0], s.Log.Client...)
+	report, loaded, twice, err := s.Audit(ctx, s.Nodes[0], s.Log.Client...)
 	if err != nil {
 		return nil, err
 	}

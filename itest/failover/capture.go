@@ -9,13 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/rowtrail/rowtrail/itest/audit"
 	"github.com/rowtrail/rowtrail/itest/netns"
 	"github.com/rowtrail/rowtrail/itest/nodes"
 	"github.com/rowtrail/rowtrail/itest/pipeline"
-	"github.com/rowtrail/rowtrail/itest/servers"
 	"github.com/rowtrail/rowtrail/itest/shop"
 )
 
@@ -47,20 +43,20 @@ func (j *capture) setUp(ctx context.Context, o *nodes.Options, plan Plan) error 
 		return err
 	}
 	o.Network = network
-	reach := func(p *servers.Postgres, dsn string) (string, error) {
-		local := net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Port()))
+	reach := func(e *pipeline.End) (string, error) {
+		local := net.JoinHostPort("127.0.0.1", strconv.Itoa(e.Port()))
 		address, stop, err := network.Forward(local)
 		if err != nil {
 			return "", err
 		}
 		j.stops = append(j.stops, stop)
-		return strings.Replace(dsn, local, address, 1), nil
+		return strings.Replace(e.DSN, local, address, 1), nil
 	}
-	source, err := reach(j.Source, j.SourceDSN)
+	source, err := reach(j.Source)
 	if err != nil {
 		return err
 	}
-	target, err := reach(j.Target, j.TargetDSN)
+	target, err := reach(j.Target)
 	if err != nil {
 		return err
 	}
@@ -70,24 +66,14 @@ func (j *capture) setUp(ctx context.Context, o *nodes.Options, plan Plan) error 
 
 // start waits for the initial load and begins to write.
 func (j *capture) start(ctx context.Context, c *nodes.Cluster) error {
-	source, err := pgx.Connect(ctx, j.SourceDSN)
-	if err != nil {
-		return err
-	}
-	defer source.Close(ctx)
-	target, err := pgx.Connect(ctx, j.TargetDSN)
-	if err != nil {
-		return err
-	}
-	defer target.Close(ctx)
-	different, err := pipeline.AwaitEqual(ctx, source, target, loadTimeout)
+	different, err := j.AwaitEqual(ctx, loadTimeout)
 	if err != nil || len(different) > 0 {
 		return fmt.Errorf("the initial load has not reached the target: %v: %w; last lines of node 1:\n%s", different, err, c.Members()[0].Proc.Tail(20))
 	}
-	if err := audit.Watch(ctx, source); err != nil {
+	if err := j.Source.Audit.Watch(ctx); err != nil {
 		return err
 	}
-	j.work = &shop.Workload{DSN: j.SourceDSN, Size: j.size, Sessions: sessions, Rate: captureRate, Seed: 1}
+	j.work = &shop.Workload{DB: j.Source.DB, Size: j.size, Sessions: sessions, Rate: captureRate, Seed: 1}
 	writing, quit := context.WithCancel(ctx)
 	j.quit, j.done = quit, make(chan error, 1)
 	go func() { j.done <- j.work.Run(writing, 0) }()
@@ -100,21 +86,11 @@ func (j *capture) judge(ctx context.Context, c *nodes.Cluster) (string, error) {
 	if err := <-j.done; err != nil && !errors.Is(err, context.Canceled) {
 		return "", fmt.Errorf("workload: %w", err)
 	}
-	source, err := pgx.Connect(ctx, j.SourceDSN)
-	if err != nil {
-		return "", err
-	}
-	defer source.Close(ctx)
-	target, err := pgx.Connect(ctx, j.TargetDSN)
-	if err != nil {
-		return "", err
-	}
-	defer target.Close(ctx)
-	different, err := pipeline.AwaitEqual(ctx, source, target, drainTimeout)
+	different, err := j.AwaitEqual(ctx, drainTimeout)
 	if err != nil || len(different) > 0 {
 		return "", fmt.Errorf("the target is not equal: %+v: %w", different, err)
 	}
-	report, _, twice, err := pipeline.Audit(ctx, source, c.Members()[0].Proc)
+	report, _, twice, err := j.Audit(ctx, c.Members()[0].Proc)
 	if err != nil {
 		return "", err
 	}

@@ -20,7 +20,7 @@ import (
 const lockTimeout = "4s"
 
 type postgresSource struct {
-	server *servers.Postgres
+	server pipeline.Server
 	dsn    string
 }
 

@@ -157,10 +157,10 @@ func (r *run) setUp(ctx context.Context) error {
 	if err := r.StartServers(ctx, pipeline.Options{Source: settings, Load: r.loadPostgres, Logf: r.Logf}); err != nil {
 		return err
 	}
-	r.src, r.audit, r.namespace = &postgresSource{r.Source, r.SourceDSN}, &postgresAudit{r.SourceDSN}, "public"
+	r.src, r.audit, r.namespace = &postgresSource{r.Source, r.Source.DSN}, &postgresAudit{r.Source.DSN}, "public"
 	r.crashTarget = func(ctx context.Context) error { return r.Target.Restart(ctx, servers.Immediate) }
 	r.ends = r.postgresEnds
-	connectors, sinks := pipeline.Tasks(r.SourceDSN, r.TargetDSN, partitions)
+	connectors, sinks := pipeline.Tasks(r.Source.DSN, r.Target.DSN, partitions)
 	connectors[0].Config["skipped.operations"] = "none" // truncates, too
 	connectors[0].Config["time.precision.mode"] = pick(rng, []string{"adaptive", "adaptive_time_microseconds", "isostring"})
 	connectors[0].Config["decimal.handling.mode"] = pick(rng, []string{"precise", "string"})
@@ -180,16 +180,18 @@ func (r *run) setUp(ctx context.Context) error {
 	return r.watch(ctx)
 }
 
-func (r *run) loadPostgres(ctx context.Context, conn *pgx.Conn) error {
-	return r.load(ctx, &postgresSession{conn}, append(postgresSetUp(), r.g.start()...))
+func (r *run) loadPostgres(ctx context.Context, source *pipeline.End) error {
+	return pipeline.WithConn(ctx, source.DSN, func(conn *pgx.Conn) error {
+		return r.load(ctx, &postgresSession{conn}, append(postgresSetUp(), r.g.start()...))
+	})
 }
 
 func (r *run) postgresEnds(ctx context.Context) (end, end, error) {
-	source, err := openPostgres(ctx, r.SourceDSN)
+	source, err := openPostgres(ctx, r.Source.DSN)
 	if err != nil {
 		return nil, nil, err
 	}
-	target, err := openPostgres(ctx, r.TargetDSN)
+	target, err := openPostgres(ctx, r.Target.DSN)
 	if err != nil {
 		source.close()
 		return nil, nil, err
@@ -231,7 +233,7 @@ func (r *run) watch(ctx context.Context) error {
 		return nil
 	}
 	r.watched = true
-	return pipeline.WithConn(ctx, r.SourceDSN, func(c *pgx.Conn) error {
+	return pipeline.WithConn(ctx, r.Source.DSN, func(c *pgx.Conn) error {
 		if err := c.QueryRow(ctx, "SELECT pg_current_xact_id()::text::bigint").Scan(&r.commits.since); err != nil {
 			return err
 		}

@@ -153,7 +153,7 @@ func TestHugeTransactionStaysInMemory(t *testing.T) {
 	passed := time.Since(inserted)
 	rate := small.stop(t)
 	eventually(t, 3*time.Minute, "source and target equal", func() bool {
-		different, err := shop.Compare(ctx, conn, targetConn, []string{"public.huge", "public.small"})
+		different, err := shop.Compare(ctx, shop.Postgres(source), shop.Postgres(target), []string{"public.huge", "public.small"})
 		return err == nil && len(different) == 0
 	})
 	top := stopPeak()
@@ -276,9 +276,8 @@ func TestDeadSinkDoesNotHoldTheSource(t *testing.T) {
 	if err := q.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	targetConn := connect(t, target)
 	eventually(t, 2*time.Minute, "the target caught up", func() bool {
-		different, err := shop.Compare(ctx, conn, targetConn, []string{"public.t"})
+		different, err := shop.Compare(ctx, shop.Postgres(source), shop.Postgres(target), []string{"public.t"})
 		return err == nil && len(different) == 0
 	})
 }

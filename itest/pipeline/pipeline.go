@@ -1,5 +1,5 @@
-// Package pipeline is the main job as the demo, the soak, the failovers and the runs on another log have it: a shop in one Postgres server, nodes
-// that capture it, and a second server that a sink keeps equal.
+// Package pipeline is the main job as the demo, the soak, the failovers and the runs on another log have it: a shop in one server, nodes
+// that capture it, and a second server of the same kind that a sink keeps equal.
 package pipeline
 
 import (
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,19 +29,18 @@ const (
 // Options are what differs between runs.
 type Options struct {
 	Binary     string
+	Kind       Kind // nil: Postgres
 	Size       shop.Size
-	Load       func(context.Context, *pgx.Conn) error // fills the source; nil: a shop of Size
-	Partitions int                                    // of the tables' topics; 0: the log's default
-	Source     map[string]string                      // settings of the source's server
-	Target     map[string]string                      // settings of the target's server
+	Load       func(context.Context, *End) error // fills the source; nil: a shop of Size
+	Partitions int                               // of the tables' topics; 0: the log's default
+	Source     map[string]string                 // settings of the source's server
 	Logf       func(format string, args ...any)
 }
 
 // Pipeline is what was set up. Servers run, and may be restarted; the node is the caller's to start and to kill.
 type Pipeline struct {
-	Source, Target       *servers.Postgres
-	SourceDSN, TargetDSN string
-	Node                 *process.Rowtrail // nil: the caller has nodes of its own
+	Source, Target *End
+	Node           *process.Rowtrail // nil: the caller has nodes of its own
 }
 
 // SetUp is StartServers, and configures the node. Close is called whatever it returns.
@@ -54,41 +52,32 @@ func (p *Pipeline) SetUp(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	connectors, sinks := Tasks(p.SourceDSN, p.TargetDSN, o.Partitions)
+	connectors, sinks := o.kind().Tasks(p.Source, p.Target, o.Partitions)
 	p.Node, err = process.New(o.Binary, dir, process.Config{Connectors: connectors, Sinks: sinks})
 	return err
 }
 
+func (o *Options) kind() Kind {
+	if o.Kind == nil {
+		return postgres{}
+	}
+	return o.Kind
+}
+
 // StartServers starts the servers and loads the shop. Close is called whatever it returns.
 func (p *Pipeline) StartServers(ctx context.Context, o Options) (err error) {
-	o.Logf("itest: bringing up two Postgres servers")
-	if p.Source, err = servers.StartPostgres(ctx, servers.Options{Logf: o.Logf, Settings: o.Source}); err != nil {
+	o.Logf("itest: bringing up two servers")
+	if p.Source, err = o.kind().Start(ctx, source, servers.Options{Logf: o.Logf, Settings: o.Source}); err != nil {
 		return err
 	}
-	if p.Target, err = servers.StartPostgres(ctx, servers.Options{Logf: o.Logf, Settings: o.Target}); err != nil {
-		return err
-	}
-	if p.SourceDSN, err = p.Source.CreateDatabase(ctx, "shop"); err != nil {
-		return err
-	}
-	if p.TargetDSN, err = p.Target.CreateDatabase(ctx, "warehouse"); err != nil {
+	if p.Target, err = o.kind().Start(ctx, target, servers.Options{Logf: o.Logf}); err != nil {
 		return err
 	}
 	if o.Load != nil {
-		return WithConn(ctx, p.SourceDSN, func(c *pgx.Conn) error { return o.Load(ctx, c) })
+		return o.Load(ctx, p.Source)
 	}
 	o.Logf("itest: loading a shop of %d rows into the source", o.Size.Rows())
-	return WithConn(ctx, p.SourceDSN, func(c *pgx.Conn) error { return shop.Load(ctx, c, o.Size) })
-}
-
-// Tasks are the connector and the sink of a node that reaches the servers so.
-func Tasks(source, target string, partitions int) ([]process.Connector, []process.Sink) {
-	config := map[string]string{"database.dsn": source, "topic.prefix": Prefix, "table.include.list": `public\..*`}
-	if partitions > 0 {
-		config["topic.creation.default.partitions"] = strconv.Itoa(partitions)
-	}
-	return []process.Connector{{Name: "shop", Config: config}},
-		[]process.Sink{{Name: "warehouse", Topics: []string{Prefix + ".public.*"}, Config: map[string]string{"dsn": target}}}
+	return shop.Load(ctx, p.Source.DB, o.Size)
 }
 
 // Close kills the node, stops the servers and removes what they kept.
@@ -97,7 +86,7 @@ func (p *Pipeline) Close() error {
 	if p.Node != nil {
 		errs = append(errs, p.Node.Kill(), os.RemoveAll(p.Node.Dir))
 	}
-	for _, s := range []*servers.Postgres{p.Source, p.Target} {
+	for _, s := range []*End{p.Source, p.Target} {
 		if s != nil {
 			errs = append(errs, s.Close())
 		}
@@ -105,7 +94,7 @@ func (p *Pipeline) Close() error {
 	return errors.Join(errs...)
 }
 
-// WithConn runs fn with a connection of its own.
+// WithConn runs fn with a connection of its own to a Postgres database.
 func WithConn(ctx context.Context, dsn string, fn func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -115,11 +104,16 @@ func WithConn(ctx context.Context, dsn string, fn func(*pgx.Conn) error) error {
 	return fn(conn)
 }
 
+// Different are the shop's tables in which the target does not equal the source.
+func (p *Pipeline) Different(ctx context.Context) ([]shop.Difference, error) {
+	return shop.Compare(ctx, p.Source.DB, p.Target.DB, p.Source.DB.Dialect().Tables())
+}
+
 // AwaitEqual waits until the target's tables equal the source's, no longer than a time; what still differs then is answered.
-func AwaitEqual(ctx context.Context, source, target *pgx.Conn, patience time.Duration) (different []shop.Difference, err error) {
+func (p *Pipeline) AwaitEqual(ctx context.Context, patience time.Duration) (different []shop.Difference, err error) {
 	deadline := time.Now().Add(patience)
 	for {
-		different, err = shop.Compare(ctx, source, target, shop.Tables())
+		different, err = p.Different(ctx)
 		if err == nil && len(different) == 0 || time.Now().After(deadline) {
 			return different, err
 		}
@@ -129,13 +123,13 @@ func AwaitEqual(ctx context.Context, source, target *pgx.Conn, patience time.Dur
 	}
 }
 
-// Audit compares the log that a node is at with what the source committed, which audit.Watch has noted.
-func Audit(ctx context.Context, source *pgx.Conn, node *process.Rowtrail, opts ...kgo.Opt) (report *audit.Report, loaded, loadedTwice int, err error) {
+// Audit compares the log that a node is at with what the source committed since the watch of its audit began.
+func (p *Pipeline) Audit(ctx context.Context, node *process.Rowtrail, opts ...kgo.Opt) (report *audit.Report, loaded, loadedTwice int, err error) {
 	want := map[string]bool{}
-	for _, table := range shop.Tables() {
+	for _, table := range p.Source.DB.Dialect().Tables() {
 		want[table] = true
 	}
-	committed, err := audit.Source(ctx, source, want)
+	committed, err := p.Source.Audit.Committed(ctx, want)
 	if err != nil {
 		return nil, 0, 0, err
 	}

@@ -50,11 +50,12 @@ func newLocal(ctx context.Context, port int, p program, opts Options) (*local, e
 
 func (l *local) data() string { return filepath.Join(l.dir, "data") }
 
-// command prepares a server program as a user that it accepts; it dies with this process.
+// command prepares a server program as a user that it accepts; it dies with this process. It has a folder of its own for temporary files, as a
+// MariaDB that starts removes those that it finds.
 func (l *local) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, name), args...)
 	cmd.Dir = l.dir
-	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "HOME="+l.dir)
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "HOME="+l.dir, "TMPDIR="+l.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT, Setpgid: true}
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}

@@ -30,6 +30,16 @@ type MySQL struct {
 	flavour, version string
 }
 
+// MySQLVersion is the version, as in Options, that a name stands for: the newest of a flavour (mysql, mariadb), or the version itself.
+func MySQLVersion(name string) (string, error) {
+	for _, v := range flavours() {
+		if flavour, _, _ := strings.Cut(v, ":"); name == v || name == flavour {
+			return v, nil
+		}
+	}
+	return "", fmt.Errorf("MySQL server %q: want mysql, mariadb or one of %s", name, strings.Join(flavours(), ", "))
+}
+
 // StartMySQL brings up a new, empty MySQL or MariaDB server, with a binary log as capture wants it, and waits until it
 // answers. In Settings a name is an option of the server with _ or -; a name that begins with skip stands alone.
 func StartMySQL(ctx context.Context, opts Options) (*MySQL, error) {
@@ -136,7 +146,7 @@ func MySQLForTest(t testing.TB, opts Options) *MySQL {
 // EachMySQL runs a test on a server of its own of every flavour that ROWTRAIL_ITEST_MYSQL names.
 func EachMySQL(t *testing.T, opts Options, test func(t *testing.T, m *MySQL)) {
 	t.Helper()
-	eachFlavour(t, func(t *testing.T, version string) {
+	EachMySQLVersion(t, func(t *testing.T, version string) {
 		opts := opts
 		opts.Version = version
 		test(t, MySQLForTest(t, opts))

@@ -49,7 +49,7 @@ func (m *mysqld) find(ctx context.Context, logf func(string, ...any)) (string, e
 	suite, packages := "sid", []string{"mysql-server-core"}
 	if m.flavour == "mariadb" {
 		suite = map[string]string{"10.11": "bookworm", "11.8": "trixie"}[m.version]
-		packages = []string{"mariadb-server-core", "mariadb-client-core"}
+		packages = []string{"mariadb-server-core", "mariadb-client-core", "mariadb-client"} // mariadb-binlog is in the last
 	}
 	if err := unpack(ctx, root, logf, suite, m.folder(), packages...); err != nil {
 		return "", err

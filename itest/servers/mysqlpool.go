@@ -21,7 +21,7 @@ type MySQLPool struct {
 // Each runs a test on the pool's server of every flavour, as EachMySQL does.
 func (p *MySQLPool) Each(t *testing.T, test func(t *testing.T, m *MySQL)) {
 	t.Helper()
-	eachFlavour(t, func(t *testing.T, version string) { test(t, p.Get(t, version)) })
+	EachMySQLVersion(t, func(t *testing.T, version string) { test(t, p.Get(t, version)) })
 }
 
 // Get is the pool's server of a version, or, of "", the one that tests of one server get. The first call starts it.
@@ -73,8 +73,8 @@ func (p *MySQLPool) Close() error {
 	return errors.Join(errs...)
 }
 
-// eachFlavour runs a subtest for every flavour that ROWTRAIL_ITEST_MYSQL names.
-func eachFlavour(t *testing.T, test func(t *testing.T, version string)) {
+// EachMySQLVersion runs a test, which starts servers itself, for every version that ROWTRAIL_ITEST_MYSQL names.
+func EachMySQLVersion(t *testing.T, test func(t *testing.T, version string)) {
 	t.Helper()
 	needMySQL(t)
 	for _, v := range chosenFlavours() {

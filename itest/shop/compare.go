@@ -3,9 +3,8 @@ package shop
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Difference is how one table differs between source and target.
@@ -14,37 +13,56 @@ type Difference struct {
 	SourceRows, TargetRows int64
 }
 
-// Compare reads the tables at both ends, value by value in text form, and returns those that differ.
-func Compare(ctx context.Context, source, target *pgx.Conn, tables []string) ([]Difference, error) {
-	var differences []Difference
-	for _, table := range tables {
-		ident := pgx.Identifier(strings.Split(table, ".")).Sanitize()
-		columns, err := columnList(ctx, source, table)
-		if err != nil {
-			return nil, err
-		}
-		// Both ends are asked for the same columns: a sink may have created them in another order.
-		query := fmt.Sprintf(`SELECT count(*), coalesce(sum(hashtextextended(ROW(%s)::text, 0)::numeric), 0)::text FROM %s`, columns, ident)
-		var rows [2]int64
-		var sums [2]string
-		for i, conn := range []*pgx.Conn{source, target} {
-			if err := conn.QueryRow(ctx, query).Scan(&rows[i], &sums[i]); err != nil {
-				return nil, fmt.Errorf("compare %s: %w", table, err)
+// Compare reads the tables at both ends, value by value in text form, and returns those that differ. Both are of one kind.
+func Compare(ctx context.Context, source, target Database, tables []string) (differences []Difference, err error) {
+	err = With(ctx, source, func(from Session) error {
+		return With(ctx, target, func(to Session) error {
+			for _, table := range tables {
+				d, err := compare(ctx, source.Dialect(), from, to, table)
+				if err != nil {
+					return fmt.Errorf("compare %s: %w", table, err)
+				}
+				if d != nil {
+					differences = append(differences, *d)
+				}
 			}
-		}
-		if rows[0] != rows[1] || sums[0] != sums[1] {
-			differences = append(differences, Difference{Table: table, SourceRows: rows[0], TargetRows: rows[1]})
-		}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
 	}
 	return differences, nil
 }
 
-func columnList(ctx context.Context, conn *pgx.Conn, table string) (string, error) {
-	var columns string
-	err := conn.QueryRow(ctx, `SELECT string_agg(quote_ident(attname) || '::text', ', ' ORDER BY attnum) FROM pg_attribute
-		WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''`, table).Scan(&columns)
+// compare asks both ends for the same columns: a sink may have created them in another order.
+func compare(ctx context.Context, d *Dialect, from, to Session, table string) (*Difference, error) {
+	columns, err := from.Query(ctx, d.texts(table))
 	if err != nil {
-		return "", fmt.Errorf("read columns of %s: %w", table, err)
+		return nil, err
 	}
-	return columns, nil
+	if len(columns) == 0 {
+		return nil, fmt.Errorf("the source has no such table")
+	}
+	texts := make([]string, len(columns))
+	for i, c := range columns {
+		texts[i] = c[0]
+	}
+	query := d.sum(table, strings.Join(texts, ", "))
+	var rows [2]int64
+	var sums [2]string
+	for i, s := range []Session{from, to} {
+		result, err := s.Query(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		if rows[i], err = strconv.ParseInt(result[0][0], 10, 64); err != nil {
+			return nil, err
+		}
+		sums[i] = result[0][1]
+	}
+	if rows[0] == rows[1] && sums[0] == sums[1] {
+		return nil, nil
+	}
+	return &Difference{Table: table, SourceRows: rows[0], TargetRows: rows[1]}, nil
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/rowtrail/rowtrail/log/sleep"
 )
@@ -23,7 +22,7 @@ const (
 // Workload is a set of sessions that write small transactions of inserts, updates, deletes and key changes,
 // some of them with savepoints that are rolled back, some rolled back whole.
 type Workload struct {
-	DSN      string
+	DB       Database
 	Size     Size
 	Sessions int
 	Rate     int // transactions per second over all sessions; 0: as fast as they go
@@ -58,7 +57,7 @@ type session struct {
 	w      *Workload
 	number int
 	rng    *rand.Rand
-	conn   *pgx.Conn
+	conn   Session
 	next   int64   // ids made so far
 	items  []int64 // order items this session made and that still exist
 	orders []int64
@@ -67,7 +66,7 @@ type session struct {
 func (s *session) run(ctx context.Context, max int64) error {
 	defer func() {
 		if s.conn != nil {
-			s.conn.Close(context.Background())
+			s.conn.Close()
 		}
 	}()
 	var tick <-chan time.Time
@@ -86,7 +85,7 @@ func (s *session) run(ctx context.Context, max int64) error {
 		}
 		if err := s.transaction(ctx); err != nil {
 			if s.conn != nil {
-				s.conn.Close(ctx)
+				s.conn.Close()
 				s.conn = nil
 			}
 			// What this session knows of its rows may be wrong after a lost commit: begin with fresh ids.
@@ -106,7 +105,7 @@ func (s *session) id() int64 {
 // transaction writes one source transaction. Its error means that the outcome is unknown or a failure.
 func (s *session) transaction(ctx context.Context) error {
 	if s.conn == nil {
-		conn, err := pgx.Connect(ctx, s.w.DSN)
+		conn, err := s.w.DB.Connect(ctx)
 		if err != nil {
 			return err
 		}
@@ -115,19 +114,15 @@ func (s *session) transaction(ctx context.Context) error {
 			return err
 		}
 	}
-	tx, err := s.conn.Begin(ctx)
-	if err != nil {
-		return err
-	}
 	items, orders := s.items, s.orders
-	if err := s.statements(ctx, tx); err != nil {
+	if err := s.conn.Exec(ctx, append([]string{"BEGIN"}, s.statements()...)...); err != nil {
 		return fmt.Errorf("run statements: %w", err)
 	}
 	if s.rng.IntN(50) == 0 { // a transaction that never was
 		s.items, s.orders = items, orders
-		return tx.Rollback(ctx)
+		return s.conn.Exec(ctx, "ROLLBACK")
 	}
-	if err := tx.Commit(ctx); err != nil {
+	if err := s.conn.Exec(ctx, "COMMIT"); err != nil {
 		return err
 	}
 	s.w.committed.Add(1)
@@ -137,58 +132,61 @@ func (s *session) transaction(ctx context.Context) error {
 // skipUsedIDs moves behind ids of transactions whose commit was not confirmed.
 func (s *session) skipUsedIDs(ctx context.Context) error {
 	low, high := int64(s.number+1)*keySpace, int64(s.number+2)*keySpace
-	var last int64
-	err := s.conn.QueryRow(ctx, `SELECT greatest((SELECT max(id) FROM orders WHERE id >= $1 AND id < $2),
-		(SELECT max(id) FROM order_items WHERE id >= $1 AND id < $2), $3)`, low, high, low+s.next).Scan(&last)
+	last := fmt.Sprintf("coalesce((SELECT max(id) FROM %%s WHERE id >= %d AND id < %d), 0)", low, high)
+	rows, err := s.conn.Query(ctx, fmt.Sprintf("SELECT greatest("+last+", "+last+", %d)", "orders", "order_items", low+s.next))
 	if err != nil {
 		return err
 	}
-	s.next = last - low + 1
+	used, err := strconv.ParseInt(rows[0][0], 10, 64)
+	if err != nil {
+		return err
+	}
+	s.next = used - low + 1
 	return nil
 }
 
-func (s *session) statements(ctx context.Context, tx pgx.Tx) error {
-	batch := &pgx.Batch{}
+func (s *session) statements() (list []string) {
 	for range 1 + s.rng.IntN(4) {
-		s.statement(batch)
+		list = s.statement(list)
 	}
 	if s.rng.IntN(20) == 0 { // work in a savepoint that is thrown away
-		batch.Queue("SAVEPOINT s")
-		batch.Queue("UPDATE customers SET rev = rev + 100, name = 'never' WHERE id = $1", s.customer())
-		batch.Queue("ROLLBACK TO SAVEPOINT s")
+		list = append(list, "SAVEPOINT s", fmt.Sprintf("UPDATE customers SET rev = rev + 100, name = 'never' WHERE id = %d", s.customer()),
+			"ROLLBACK TO SAVEPOINT s")
 	}
-	return tx.SendBatch(ctx, batch).Close()
+	return list
 }
 
 func (s *session) customer() int64 { return 1 + s.rng.Int64N(int64(s.w.Size.Customers)) }
 func (s *session) product() int64  { return 1 + s.rng.Int64N(int64(s.w.Size.Products)) }
 
-func (s *session) statement(batch *pgx.Batch) {
+func (s *session) statement(list []string) []string {
+	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	switch n := s.rng.IntN(100); {
 	case n < 25: // a new order with items
 		order := s.id()
-		batch.Queue(`INSERT INTO orders VALUES ($1, 1, $2, 'new', $3, localtimestamp, current_date, NULL)`, order, s.customer(), s.rng.IntN(10000))
+		add(`INSERT INTO orders VALUES (%d, 1, %d, 'new', %d, localtimestamp(6), current_date, NULL)`, order, s.customer(), s.rng.IntN(10000))
 		s.orders = append(s.orders, order)
 		for range 1 + s.rng.IntN(3) {
 			item := s.id()
-			batch.Queue(`INSERT INTO order_items VALUES ($1, 1, $2, $3, $4, gen_random_uuid())`, item, order, s.product(), 1+s.rng.IntN(5))
+			add(`INSERT INTO order_items VALUES (%d, 1, %d, %d, %d, %s)`, item, order, s.product(), 1+s.rng.IntN(5), s.w.DB.Dialect().gift)
 			s.items = append(s.items, item)
 		}
 	case n < 50 && len(s.orders) > 0:
 		order := s.orders[s.rng.IntN(len(s.orders))]
-		batch.Queue(`UPDATE orders SET rev = rev + 1, state = 'paid', total = total + 1, note = $2 WHERE id = $1`, order, fmt.Sprint("changed ", s.rng.Uint32()))
+		add(`UPDATE orders SET rev = rev + 1, state = 'paid', total = total + 1, note = 'changed %d' WHERE id = %d`, s.rng.Uint32(), order)
 	case n < 60 && len(s.items) > 0: // a delete
 		i := s.rng.IntN(len(s.items))
-		batch.Queue(`DELETE FROM order_items WHERE id = $1`, s.items[i])
+		add(`DELETE FROM order_items WHERE id = %d`, s.items[i])
 		s.items = append(append([]int64(nil), s.items[:i]...), s.items[i+1:]...)
 	case n < 65 && len(s.orders) > 0: // a key change
 		i, id := s.rng.IntN(len(s.orders)), s.id()
-		batch.Queue(`UPDATE orders SET id = $2, rev = rev + 1 WHERE id = $1`, s.orders[i], id)
+		add(`UPDATE orders SET id = %d, rev = rev + 1 WHERE id = %d`, id, s.orders[i])
 		s.orders = append([]int64(nil), s.orders...)
 		s.orders[i] = id
-	case n < 80: // leaves the TOASTed description as it is
-		batch.Queue(`UPDATE products SET rev = rev + 1, price = price + 0.01 WHERE id = $1`, s.product())
+	case n < 80: // leaves a long description as it is
+		add(`UPDATE products SET rev = rev + 1, price = price + 0.01 WHERE id = %d`, s.product())
 	default:
-		batch.Queue(`UPDATE customers SET rev = rev + 1, credit = coalesce(credit, 0) + 1.25 WHERE id = $1`, s.customer())
+		add(`UPDATE customers SET rev = rev + 1, credit = coalesce(credit, 0) + 1.25 WHERE id = %d`, s.customer())
 	}
+	return list
 }

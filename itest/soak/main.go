@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"flag"
 	"time"
 
+	"github.com/rowtrail/rowtrail/itest/pipeline"
 	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/itest/shop"
 )
@@ -15,8 +17,15 @@ const (
 )
 
 func main() {
+	source := flag.String("source", "postgres", "kind of the servers: postgres, mysql, mariadb, or a version of these two as in mariadb:10.11")
 	process.Main("soak", func(ctx context.Context, p process.Program) (string, error) {
-		result, err := Run(ctx, PlanFor(p.Duration, p.Seed, p.Binary, p.Logf))
+		kind, err := pipeline.KindOf(*source)
+		if err != nil {
+			return "", err
+		}
+		plan := PlanFor(p.Duration, p.Seed, p.Binary, p.Logf)
+		plan.Kind = kind
+		result, err := Run(ctx, plan)
 		if err != nil {
 			return "", err
 		}

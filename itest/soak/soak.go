@@ -1,8 +1,8 @@
 // Command soak is the kill test: while a shop writes, rowtrail is killed with SIGKILL at random moments and both
-// databases are restarted; then every committed source change must stand in the log exactly once, whole and in order, and
+// databases are stopped or killed; then every committed source change must stand in the log exactly once, whole and in order, and
 // the target's tables must equal the source's.
 //
-//	go run ./itest/soak -for 10m
+//	go run ./itest/soak -source mysql -for 10m
 package main
 
 import (
@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/rowtrail/rowtrail/itest/audit"
 	"github.com/rowtrail/rowtrail/itest/pipeline"
 	"github.com/rowtrail/rowtrail/itest/servers"
@@ -38,6 +37,7 @@ type Plan struct {
 	Size           shop.Size
 	Seed           uint64
 	Binary         string
+	Kind           pipeline.Kind // nil: Postgres
 	Logf           func(format string, args ...any)
 }
 
@@ -85,14 +85,14 @@ func Run(ctx context.Context, plan Plan) (*Result, error) {
 	r.Logf("itest: soak seed %d: %d transactions, %d kills in %s", plan.Seed, plan.Transactions, plan.Kills, plan.Duration)
 	defer r.Close()
 	if err := r.SetUp(ctx, pipeline.Options{
-		Binary: r.Binary, Size: r.Size, Partitions: r.Partitions, Target: map[string]string{"wal_level": "replica"}, Logf: r.Logf,
+		Binary: r.Binary, Kind: r.Kind, Size: r.Size, Partitions: r.Partitions, Logf: r.Logf,
 	}); err != nil {
 		return nil, err
 	}
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
-	if err := pipeline.WithConn(ctx, r.SourceDSN, func(c *pgx.Conn) error { return audit.Watch(ctx, c) }); err != nil {
+	if err := r.Source.Audit.Watch(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.storm(ctx); err != nil {
@@ -143,7 +143,7 @@ func (r *run) storm(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	work := &shop.Workload{
-		DSN: r.SourceDSN, Size: r.Size, Sessions: 4, Seed: r.Seed,
+		DB: r.Source.DB, Size: r.Size, Sessions: 4, Seed: r.Seed,
 		Rate: int(float64(r.Transactions) / r.Duration.Seconds() * 1.25),
 	}
 	done := make(chan error, 1)
@@ -226,22 +226,12 @@ func (r *run) judge(ctx context.Context) (*Result, error) {
 	if err := r.Node.WaitReady(ctx); err != nil {
 		return nil, err
 	}
-	source, err := pgx.Connect(ctx, r.SourceDSN)
-	if err != nil {
-		return nil, err
-	}
-	defer source.Close(ctx)
-	target, err := pgx.Connect(ctx, r.TargetDSN)
-	if err != nil {
-		return nil, err
-	}
-	defer target.Close(ctx)
+	var err error
 	result := &Result{Kills: r.kills}
-	result.Different, err = pipeline.AwaitEqual(ctx, source, target, drainTimeout)
-	if err != nil {
+	if result.Different, err = r.AwaitEqual(ctx, drainTimeout); err != nil {
 		return nil, fmt.Errorf("%w; last lines of rowtrail:\n%s", err, r.Node.Tail(20))
 	}
-	if result.Audit, result.Loaded, result.LoadTwice, err = pipeline.Audit(ctx, source, r.Node); err != nil {
+	if result.Audit, result.Loaded, result.LoadTwice, err = r.Audit(ctx, r.Node); err != nil {
 		return nil, err
 	}
 	if result.Loaded != r.Size.Rows() {

@@ -6,11 +6,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowtrail/rowtrail/itest/pipeline"
 	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/itest/servers"
 )
 
 // TestKill is the one-minute kill test: 20,000 source transactions, 50 SIGKILLs, 3 restarts of each database.
-func TestKill(t *testing.T) {
+func TestKill(t *testing.T) { kill(t, "postgres") }
+
+// TestKillMySQL is the same on the servers that are asked for.
+func TestKillMySQL(t *testing.T) { servers.EachMySQLVersion(t, kill) }
+
+func kill(t *testing.T, source string) {
 	if testing.Short() {
 		t.Skip("the kill test takes over a minute; run without -short")
 	}
@@ -20,7 +27,11 @@ func TestKill(t *testing.T) {
 	}
 	seed := uint64(time.Now().UnixNano())
 	logf := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-	result, err := Run(context.Background(), PlanFor(time.Minute, seed, binary, logf))
+	plan := PlanFor(time.Minute, seed, binary, logf)
+	if plan.Kind, err = pipeline.KindOf(source); err != nil {
+		t.Fatal(err)
+	}
+	result, err := Run(context.Background(), plan)
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
