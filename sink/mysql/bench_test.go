@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"strconv"
 	"testing"
 
@@ -42,19 +43,30 @@ func eachBench(b *testing.B, run func(b *testing.B, h *home)) {
 
 // rows/s into an empty table.
 func BenchmarkInsert(b *testing.B) {
-	eachBench(b, func(b *testing.B, h *home) { benchmarkApply(b, h, event.OpCreate, 0, func(i int) int { return i }) })
+	eachWay(b, func(b *testing.B, h *home, loadFrom int) {
+		benchmarkApply(b, h, loadFrom, event.OpCreate, 0, func(i int) int { return i })
+	})
 }
 
 // rows/s over 100,000 rows that are there.
 func BenchmarkUpdate(b *testing.B) {
-	eachBench(b, func(b *testing.B, h *home) {
-		benchmarkApply(b, h, event.OpUpdate, benchFill, func(i int) int { return i * 7919 % benchFill })
+	eachWay(b, func(b *testing.B, h *home, loadFrom int) {
+		benchmarkApply(b, h, loadFrom, event.OpUpdate, benchFill, func(i int) int { return i * 7919 % benchFill })
 	})
 }
 
-func benchmarkApply(b *testing.B, h *home, op event.Op, fill int, id func(int) int) {
+// eachWay runs with LOAD DATA LOCAL and with statements alone, as a server wants it that takes no such loads.
+func eachWay(b *testing.B, run func(b *testing.B, h *home, loadFrom int)) {
+	eachBench(b, func(b *testing.B, h *home) {
+		b.Run("loads", func(b *testing.B) { run(b, newHome(b, h.MySQL), minLoaded) })
+		b.Run("statements", func(b *testing.B) { run(b, newHome(b, h.MySQL), math.MaxInt) })
+	})
+}
+
+func benchmarkApply(b *testing.B, h *home, loadFrom int, op event.Op, fill int, id func(int) int) {
 	tab := benchTable(b)
 	s := h.open(b, "w", nil)
+	s.loadFrom = loadFrom
 	ctx := context.Background()
 	e := ev(tab, event.OpCreate, benchRow(0))
 	put := func(i int) {

@@ -35,6 +35,7 @@ type column struct {
 	collate  string
 	computed bool // generated: cannot be written
 	nothing  bool // an ENUM of which '' is no label: writing it is index 0
+	never    bool // a TIMESTAMP that is NOT NULL: NULL would be the current time
 }
 
 // lookup reads a table from the catalog; nil when there is none.
@@ -55,7 +56,7 @@ func (s *session) lookup(ctx context.Context, name tableName) (*table, error) {
 			name, rows[0][0], name))
 	}
 	rows, err = s.conn.query(ctx, "SELECT column_name, data_type, column_type, COALESCE(character_set_name, ''), COALESCE(collation_name, ''), "+
-		"COALESCE(generation_expression, '') <> '' FROM information_schema.columns"+where+" ORDER BY ordinal_position")
+		"COALESCE(generation_expression, '') <> '', is_nullable FROM information_schema.columns"+where+" ORDER BY ordinal_position")
 	if err != nil {
 		return nil, fmt.Errorf("read columns of %s: %w", name, err)
 	}
@@ -66,6 +67,7 @@ func (s *session) lookup(ctx context.Context, name tableName) (*table, error) {
 			c.declared += " CHARACTER SET " + r[3]
 		}
 		c.nothing = c.data == "enum" && !slices.Contains(labelsOf(r[2]), "")
+		c.never = c.data == "timestamp" && r[6] == "NO"
 		t.columns[r[0]] = c
 		if !c.computed {
 			t.order = append(t.order, r[0])

@@ -30,7 +30,8 @@ const (
 // long they are.
 const (
 	sessionSQL = `SET SESSION sql_mode = '` + strictMode + `', time_zone = '+00:00', autocommit = 1, wait_timeout = 28800,
-		innodb_lock_wait_timeout = 60, lock_wait_timeout = 60, foreign_key_checks = 1, unique_checks = 1, sql_safe_updates = 0`
+		innodb_lock_wait_timeout = 60, lock_wait_timeout = 60, foreign_key_checks = 1, unique_checks = 1, sql_safe_updates = 0,
+		sql_notes = 1`
 	mysqlSQL   = `SET SESSION range_optimizer_max_mem_size = 0`
 	mariadbSQL = `SET SESSION in_predicate_conversion_threshold = 0, max_statement_time = 0, idle_transaction_timeout = 300`
 )
@@ -42,6 +43,7 @@ type conn struct {
 	version   string
 	number    int // 80044, 101114
 	maxPacket int
+	loads     bool // the server takes LOAD DATA LOCAL
 }
 
 // connect opens a session.
@@ -81,7 +83,7 @@ func dial(ctx context.Context, c *Connection, secure func(*client.Conn)) (*clien
 	}
 	raw, err := client.ConnectWithDialer(ctx, c.Network, c.Address, c.User, c.Password, "", dialer, func(m *client.Conn) error {
 		secure(m)
-		return m.SetCapability(mysql.CLIENT_FOUND_ROWS)
+		return errors.Join(m.SetCapability(mysql.CLIENT_FOUND_ROWS), m.SetCapability(mysql.CLIENT_LOCAL_FILES))
 	})
 	if err != nil {
 		if opened != nil {
@@ -98,13 +100,14 @@ func (m *conn) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	rows, err := m.query(ctx, "SELECT VERSION(), @@max_allowed_packet")
+	rows, err := m.query(ctx, "SELECT VERSION(), @@max_allowed_packet, @@local_infile")
 	if err != nil {
 		return err
 	}
 	m.version = rows[0][0]
 	m.mariadb = strings.Contains(m.version, "MariaDB")
 	m.number = versionNumber(m.version)
+	m.loads = rows[0][2] == "1"
 	if m.maxPacket, err = strconv.Atoi(rows[0][1]); err != nil {
 		return err
 	}

@@ -26,8 +26,11 @@ type session struct {
 	stages     int // temporary tables made
 	stash      map[*table]*stash
 
+	loadFrom int // so many rows are loaded
+
 	// Reused from one round trip to the next.
 	sql  []byte
+	data []byte // lines to be loaded
 	rows []int32
 	mask []byte
 	key  []byte
@@ -37,6 +40,7 @@ func newSession(t *target, m *conn) *session {
 	s := &session{
 		target: t, conn: m, touched: make(map[tableName]bool), tables: make(map[tableName]*table),
 		traced: make(map[string]bool), collations: make(map[string]bool), stash: make(map[*table]*stash),
+		loadFrom: minLoaded,
 	}
 	s.in = window.NewIntake(s, t.config.Truncate)
 	return s

@@ -31,6 +31,10 @@ type stage struct {
 func (s *session) cell(dst []byte, b *binding, first int32, column int, nothing *int) ([]byte, error) {
 	c := s.in.Cell(first, column)
 	if c.State != event.Text {
+		if b.columns[column].column.never {
+			return dst, sink.Permanent(fmt.Errorf("table %s, column %s: NULL for a TIMESTAMP that is NOT NULL would be the current time: ALTER TABLE %s MODIFY COLUMN %s TIMESTAMP NULL",
+				b.table.name, b.columns[column].name, b.table.name, quote(b.columns[column].name)))
+		}
 		return append(dst, "NULL"...), nil
 	}
 	if c.Size == 0 && b.columns[column].column.nothing {
@@ -97,8 +101,12 @@ func (s *session) insertInto(ctx context.Context, into string, b *binding, colum
 	return s.insertEach(ctx, into, b, columns, rows, func(_ []int32, err error) error { return err })
 }
 
-// insertEach tells of each statement which rows it had and what became of it.
+// insertEach loads what can be loaded, and of each statement with other rows tells which it had and what became of it.
 func (s *session) insertEach(ctx context.Context, into string, b *binding, columns []int, rows []int32, done func(rows []int32, err error) error) error {
+	rows, err := s.load(ctx, into, b, columns, rows)
+	if err != nil {
+		return err
+	}
 	var head strings.Builder
 	head.WriteString("INSERT INTO " + into + " (")
 	for i, c := range columns {

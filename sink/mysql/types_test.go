@@ -180,6 +180,22 @@ func (h *home) read(t *testing.T, sql string) (out []event.Row) {
 	return out
 }
 
+// same compares what the target has with rows.
+func (h *home) same(t *testing.T, how string, schema *event.Schema, data []event.Row, read string) {
+	t.Helper()
+	got := h.read(t, read)
+	for i, row := range data {
+		if i >= len(got) {
+			t.Fatalf("%s: %d rows, want %d", how, len(got), len(data))
+		}
+		for j := range row {
+			if sinktest.Format(got[i][j:j+1]) != sinktest.Format(row[j:j+1]) {
+				t.Errorf("%s: row %d column %s (%s): %q, want %q", how, i, schema.Columns[j].Name, schema.Columns[j].Type, got[i][j].Text, row[j].Text)
+			}
+		}
+	}
+}
+
 // Every value arrives as it left, in a column of the same type: written as new rows, as updates one by one and many at a time.
 func TestM15M16M17M19EveryTypeRoundTrips(t *testing.T) {
 	each(t, func(t *testing.T, h *home) {
@@ -189,14 +205,7 @@ func TestM15M16M17M19EveryTypeRoundTrips(t *testing.T) {
 		s := h.open(t, "w", nil)
 		check := func(how string) {
 			t.Helper()
-			got := h.read(t, read)
-			for i, row := range data {
-				for j := range row {
-					if i >= len(got) || sinktest.Format(got[i][j:j+1]) != sinktest.Format(row[j:j+1]) {
-						t.Errorf("%s: row %d column %s (%s): %q, want %q", how, i, schema.Columns[j].Name, schema.Columns[j].Type, got[i][j].Text, row[j].Text)
-					}
-				}
-			}
+			h.same(t, how, schema, data, read)
 		}
 		for _, op := range []event.Op{event.OpCreate, event.OpUpdate} {
 			var events []*sink.Event
@@ -238,37 +247,45 @@ func TestM5FloatsKeepAllBits(t *testing.T) {
 			}
 		}
 		h.must(t, "RENAME TABLE every TO origin")
-		s := h.open(t, "w", nil)
-		var events []*sink.Event
-		for _, row := range data {
-			events = append(events, ev(schema, event.OpCreate, row))
-		}
-		mustApply(t, s, events...)
-		conn, err := h.Connect(context.Background(), h.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		st, err := conn.Prepare("SELECT c0, c1 FROM every WHERE c0 IS NOT NULL ORDER BY id")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := st.Execute() // in binary
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, values := range r.Values {
-			for j, width := range []int{32, 64} {
-				want, err := strconv.ParseFloat(string(data[i][j+1].Text), width)
-				if h.MariaDB() { // has no literal of -0
-					want += 0
-				}
-				if got := values[j].AsFloat64(); err != nil || got != want || math.Signbit(got) != math.Signbit(want) {
-					t.Errorf("%s is %g, %v", data[i][j+1].Text, got, err)
-				}
-			}
+		for _, loadFrom := range []int{minLoaded, 1} {
+			h.must(t, "DROP TABLE IF EXISTS every")
+			h.floats(t, schema, data, loadFrom)
 		}
 	})
+}
+
+func (h *home) floats(t *testing.T, schema *event.Schema, data []event.Row, loadFrom int) {
+	s := h.open(t, "w", nil)
+	s.loadFrom = loadFrom
+	var events []*sink.Event
+	for _, row := range data {
+		events = append(events, ev(schema, event.OpCreate, row))
+	}
+	mustApply(t, s, events...)
+	conn, err := h.Connect(context.Background(), h.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	st, err := conn.Prepare("SELECT c0, c1 FROM every WHERE c0 IS NOT NULL ORDER BY id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := st.Execute() // in binary
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, values := range r.Values {
+		for j, width := range []int{32, 64} {
+			want, err := strconv.ParseFloat(string(data[i][j+1].Text), width)
+			if h.MariaDB() { // has no literal of -0
+				want += 0
+			}
+			if got := values[j].AsFloat64(); err != nil || got != want || math.Signbit(got) != math.Signbit(want) {
+				t.Errorf("%s is %g, %v (from %d rows on loaded)", data[i][j+1].Text, got, err, loadFrom)
+			}
+		}
+	}
 }
 
 // Columns of Postgres arrive in types that hold them.
