@@ -14,10 +14,14 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/rowtrail/rowtrail/itest/process"
 	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
-const latencySessions = 8
+const (
+	latencySessions = 8
+	settleWithin    = 30 * time.Second
+)
 
 // stopwatch holds when each row's commit returned and collects how much later it was seen.
 type stopwatch struct {
@@ -113,23 +117,41 @@ func latency(ctx context.Context, cfg config) ([]line, error) {
 
 // write commits one-row transactions at the rate and tells the stopwatch of each.
 func (b *bed) write(ctx context.Context, cfg config, run int, watch *stopwatch) error {
+	return steady(ctx, cfg, time.Duration(cfg.seconds)*time.Second, run, watch, func(ctx context.Context) (inserter, func(), error) {
+		conn, err := pgx.Connect(ctx, b.dsn)
+		if err != nil {
+			return nil, nil, err
+		}
+		insert := func(id int64) error {
+			_, err := conn.Exec(ctx, "INSERT INTO bench_rows VALUES ($1, 1, 'new', 9.99, now(), false)", id)
+			return err
+		}
+		return insert, func() { _ = conn.Close(ctx) }, nil
+	})
+}
+
+// inserter commits one row.
+type inserter func(id int64) error
+
+// steady commits one-row transactions at the rate for a while, in several sessions, and tells the stopwatch of each. Runs have rows of their own.
+func steady(ctx context.Context, cfg config, d time.Duration, run int, watch *stopwatch, open func(context.Context) (inserter, func(), error)) error {
 	var group sync.WaitGroup
 	errs := make(chan error, latencySessions)
-	end := time.Now().Add(time.Duration(cfg.seconds) * time.Second)
+	end := time.Now().Add(d)
 	for n := range latencySessions {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			conn, err := pgx.Connect(ctx, b.dsn)
+			insert, done, err := open(ctx)
 			if err != nil {
 				errs <- err
 				return
 			}
-			defer conn.Close(ctx)
+			defer done()
 			every := time.Duration(latencySessions) * time.Second / time.Duration(cfg.tps)
 			next := time.Now()
 			for id := int64(run*latencySessions+n) * 10_000_000; time.Now().Before(end); id++ {
-				if _, err := conn.Exec(ctx, "INSERT INTO bench_rows VALUES ($1, 1, 'new', 9.99, now(), false)", id+1); err != nil {
+				if err := insert(id + 1); err != nil {
 					errs <- err
 					return
 				}
@@ -156,15 +178,39 @@ func (b *bed) consumerLatency(ctx context.Context, cfg config, run int) (*stopwa
 	if err := b.state(ctx, "streaming"); err != nil {
 		return nil, err
 	}
-	client, err := b.node.Client(kgo.ConsumeTopics("bench.public."+table), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(500*time.Millisecond))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watch := newStopwatch()
+	client, err := watch.consume(ctx, b.node, "bench.public."+table)
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	watch := newStopwatch()
+	// What the peer wrote before is a backlog, which is not to be measured: it is over once a row that follows it is seen.
+	if _, err := b.endLSN(ctx); err != nil {
+		return nil, err
+	}
+	watch.commit(0, time.Now())
+	if err := watch.settle(ctx, settleWithin); err != nil {
+		return nil, err
+	}
+	watch.reset()
+	if err := b.write(ctx, cfg, run, watch); err != nil {
+		return nil, err
+	}
+	if err := watch.settle(ctx, settleWithin); err != nil {
+		return nil, err
+	}
+	return watch, b.node.Stop()
+}
+
+// consume notes when a read_committed consumer is given the rows of a topic, until ctx ends.
+func (s *stopwatch) consume(ctx context.Context, node *process.Rowtrail, topic string) (*kgo.Client, error) {
+	client, err := node.Client(kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(500*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
 	go func() {
 		for ctx.Err() == nil {
 			fetches := client.PollFetches(ctx)
@@ -172,32 +218,17 @@ func (b *bed) consumerLatency(ctx context.Context, cfg config, run int) (*stopwa
 			fetches.EachRecord(func(r *kgo.Record) {
 				var key struct{ ID int64 }
 				if json.Unmarshal(r.Key, &key) == nil {
-					watch.see(key.ID, now)
+					s.see(key.ID, now)
 				}
 			})
 		}
 	}()
-	// What the peer wrote before is a backlog, which is not to be measured: it is over once a row that follows it is seen.
-	if _, err := b.endLSN(ctx); err != nil {
-		return nil, err
-	}
-	watch.commit(0, time.Now())
-	if err := watch.settle(ctx); err != nil {
-		return nil, err
-	}
-	watch.reset()
-	if err := b.write(ctx, cfg, run, watch); err != nil {
-		return nil, err
-	}
-	if err := watch.settle(ctx); err != nil {
-		return nil, err
-	}
-	return watch, b.node.Stop()
+	return client, nil
 }
 
 // settle waits until every committed row has been seen.
-func (s *stopwatch) settle(ctx context.Context) error {
-	deadline := time.Now().Add(30 * time.Second)
+func (s *stopwatch) settle(ctx context.Context, patience time.Duration) error {
+	deadline := time.Now().Add(patience)
 	for {
 		s.mu.Lock()
 		left := len(s.committed)
@@ -206,7 +237,7 @@ func (s *stopwatch) settle(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%d committed rows were not seen within 30 s", left)
+			return fmt.Errorf("%d committed rows were not seen within %s", left, patience)
 		}
 		if !sleep.For(ctx, 10*time.Millisecond) {
 			return ctx.Err()
@@ -262,7 +293,7 @@ func (b *bed) rawLatency(ctx context.Context, cfg config, slotName string, run i
 	if err := b.write(ctx, cfg, run, watch); err != nil {
 		return nil, err
 	}
-	return watch, watch.settle(ctx)
+	return watch, watch.settle(ctx, settleWithin)
 }
 
 func insertedID(data []byte) (int64, bool) {

@@ -216,9 +216,9 @@ func produceCase(ctx context.Context, cfg config, c brokerCase) ([]line, error) 
 	}
 	late := "acknowledgement at half load, p99, " + c.String()
 	return append(lines,
-		lower(late, "JetStream at half of its own load", ms(ours.half.p99), natsLate.P99),
-		lower(late+", at JetStream's half load", "JetStream at half of its own load", ms(ours.slow.p99), natsLate.P99),
-		lower(late, "raw write and sync of 1 MiB, p99", ms(ours.half.p99), ms(rawLate)),
+		lower(late, "ms", "JetStream at half of its own load", ms(ours.half.p99), natsLate.P99, 0),
+		lower(late+", at JetStream's half load", "ms", "JetStream at half of its own load", ms(ours.slow.p99), natsLate.P99, 0),
+		lower(late, "ms", "raw write and sync of 1 MiB, p99", ms(ours.half.p99), ms(rawLate), 0),
 		report("acknowledgement at half load, p50, "+c.String(), "ms", ms(ours.half.p50))), nil
 }
 

@@ -4,21 +4,16 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/rowtrail/rowtrail/itest/toolchain"
 )
-
-// javaProject is the Maven project of the program that runs Debezium's engine.
-const javaProject = "itest/debezium/java"
 
 const (
 	endTimeout  = 120 * time.Second // for what is written to arrive
@@ -26,33 +21,6 @@ const (
 	lineBytes   = 1 << 20
 	engineLines = 1 << 14 // events that wait to be read
 )
-
-// pinnedDebezium is the version that the project's pom.xml fixes.
-func pinnedDebezium(root string) (string, error) {
-	var pins struct {
-		Version string `xml:"properties>debezium.version"`
-	}
-	pom, err := os.ReadFile(filepath.Join(root, javaProject, "pom.xml"))
-	if err != nil {
-		return "", fmt.Errorf("run this in the repository's root: %w", err)
-	}
-	if err := xml.Unmarshal(pom, &pins); err != nil {
-		return "", fmt.Errorf("%s/pom.xml: %w", javaProject, err)
-	}
-	return pins.Version, nil
-}
-
-// buildEngine compiles the program and copies its jars into dir; not again while neither pom.xml nor a source changed.
-func buildEngine(ctx context.Context, root, dir string) error {
-	tools := &toolchain.Chain{}
-	if err := tools.Need(ctx, []toolchain.Tool{{Name: "javac", Packages: []string{"default-jdk-headless"}}, {Name: "mvn", Packages: []string{"maven"}}}); err != nil {
-		return err
-	}
-	if err := toolchain.BuildMaven(ctx, filepath.Join(root, javaProject), dir); err != nil {
-		return fmt.Errorf("build %s: %w", javaProject, err)
-	}
-	return nil
-}
 
 // engine is the process that runs Debezium's engine for one capture after the other.
 type engine struct {
@@ -84,7 +52,7 @@ func startEngine(ctx context.Context, dir, logFile string) (*engine, error) {
 	e := &engine{log: log, events: make(chan engineEvent, engineLines)}
 	e.cmd = exec.CommandContext(ctx, "java", "-XX:+UseSerialGC", javaMemory, "-Duser.timezone=UTC",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",
-		"-cp", filepath.Join(dir, "classes")+":"+filepath.Join(dir, "lib", "*"), "rowtrail.debezium.Capture")
+		"-cp", toolchain.DebeziumClasses(dir), "rowtrail.debezium.Capture")
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	e.cmd.Stderr = log
 	if e.in, err = e.cmd.StdinPipe(); err != nil {

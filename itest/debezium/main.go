@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/itest/process"
+	"github.com/rowtrail/rowtrail/itest/toolchain"
 )
 
 // options are the command line.
@@ -88,12 +89,12 @@ func run(ctx context.Context, o options, whole bool) (good bool, err error) {
 	if err := os.MkdirAll(o.cache, 0o755); err != nil {
 		return false, err
 	}
-	version, err := pinnedDebezium(".")
+	version, err := toolchain.DebeziumVersion(".")
 	if err != nil {
 		return false, err
 	}
 	logf("debezium: seed %d, Debezium %s", o.seed, version)
-	if err := buildEngine(ctx, ".", filepath.Join(o.cache, "java")); err != nil {
+	if err := toolchain.BuildDebezium(ctx, ".", filepath.Join(o.cache, "java")); err != nil {
 		return false, err
 	}
 	binary, err := process.Build(o.cache)

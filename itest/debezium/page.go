@@ -5,13 +5,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/rowtrail/rowtrail/itest/toolchain"
 )
 
 // differencesPage is written from the entries.
 const differencesPage = "docs/debezium.md"
 
 func page(root string) (string, error) {
-	version, err := pinnedDebezium(root)
+	version, err := toolchain.DebeziumVersion(root)
 	if err != nil {
 		return "", err
 	}

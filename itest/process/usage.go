@@ -33,6 +33,15 @@ func (r *Rowtrail) Memory() (m Memory, err error) {
 	return m, nil
 }
 
+// PeakResident is the most that a process has held in memory, pages of mapped files among it, in bytes.
+func PeakResident(pid int) (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	return kilobytes(string(b), "VmHWM:")
+}
+
 func kilobytes(status, field string) (int64, error) {
 	for line := range strings.Lines(status) {
 		if text, ok := strings.CutPrefix(line, field); ok {

@@ -108,7 +108,7 @@ func (s *session) line(dst []byte, b *binding, columns []int, row int32) ([]byte
 		if i > 0 {
 			dst = append(dst, '\t')
 		}
-		c, to := s.window.Cell(row, column), &b.columns[column]
+		c, to := s.in.Cell(row, column), &b.columns[column]
 		if c.State != event.Text {
 			if to.column.never { // without a warning
 				return dst, false
@@ -119,7 +119,7 @@ func (s *session) line(dst []byte, b *binding, columns []int, row int32) ([]byte
 		if c.Size == 0 && to.column.nothing {
 			return dst, false
 		}
-		text := to.convert(s.window.Text(c))
+		text := to.convert(s.in.Text(c))
 		switch {
 		case to.hex():
 			digits, ok := bytes.CutPrefix(text, []byte(`\x`))
