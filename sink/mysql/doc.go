@@ -2,7 +2,7 @@
 //
 // Files: config and dsn (properties), check (what a human must mend, with the SQL), connect (connection and session settings),
 // target and session (target transaction), state (offsets and fencing), catalog, evolve, types and widen (target tables, and what is
-// created), trace (what columns were), literal (values), flush and statements (how they are written), stash (rows in the way of
+// created), trace (what columns were), literal (values), flush, statements and load (how they are written), stash (rows in the way of
 // others), errors (what trying again mends).
 //
 // Rows are written by the record's key alone: UPDATE of the rows that are there, INSERT of those that are not, DELETE by key. ON
@@ -11,9 +11,10 @@
 // that is in the way of another one even then is set aside until the target transaction ends: what is left then is impossible.
 // Tables with triggers are always written in source order.
 //
-// New rows travel in multi-row INSERTs. Rows that are there go to a temporary table with the target's columns and from there in one UPDATE
-// of a join, so that keys are compared by their own types and collations. BenchmarkInsert and BenchmarkUpdate measure it against LOAD DATA
-// LOCAL, which takes errors for warnings and needs local_infile on the server; docs/sinks.md has the figures.
+// New rows travel in LOAD DATA LOCAL where the server takes it (local_infile), else in multi-row INSERTs. Rows that are there go the same way to
+// a temporary table with the target's columns and from there in one UPDATE of a join, so that keys are compared by their own types and
+// collations. LOCAL takes errors for warnings: load.go says what makes it safe. BenchmarkInsert and BenchmarkUpdate measure both ways beside
+// bare LOAD DATA LOCAL; docs/sinks.md has the figures.
 //
 // A value travels as a literal that its column takes unchanged. The session is strict, so that what does not fit is refused; what the
 // server would only warn of is refused too.
