@@ -207,13 +207,25 @@ func committedEnds(ctx context.Context, node *process.Rowtrail) (ends func(topic
 
 // captured is how one of the two did a case.
 type captured struct {
-	took   time.Duration // from the start of the process until all was offered
-	steady float64       // rows a second, without the first fifth
+	took     time.Duration // from the start of the process until all was offered
+	steady   float64       // rows a second, without the first fifth
+	cpu      time.Duration // of its process
+	resident int64         // bytes, the most that it had
+}
+
+// use adds what a process has used.
+func (c *captured) use(pid int) (err error) {
+	if c.cpu, err = cpuTime(pid); err != nil {
+		return err
+	}
+	c.resident, err = process.PeakResident(pid)
+	return err
 }
 
 // follow waits until all rows of a case are offered to a read_committed reader.
 func (b *mysqlBed) follow(ctx context.Context, node *process.Rowtrail, ends func(string) (int64, error), began time.Time, topic string, rows int) (captured, error) {
 	var fifth time.Time
+	var there int64 // then
 	if b.seen[node] == nil {
 		b.seen[node] = map[string]int64{}
 	}
@@ -225,7 +237,7 @@ func (b *mysqlBed) follow(ctx context.Context, node *process.Rowtrail, ends func
 			return captured{}, err
 		}
 		if fifth.IsZero() && n-before >= int64(rows/5) {
-			fifth = time.Now()
+			fifth, there = time.Now(), n-before
 		}
 		over, err := ends(last)
 		if err != nil {
@@ -236,11 +248,12 @@ func (b *mysqlBed) follow(ctx context.Context, node *process.Rowtrail, ends func
 			if n, err = ends(topic); err != nil || n-before < int64(rows) {
 				return captured{}, errors.Join(err, fmt.Errorf("%s has %d records more than before, %d rows were written", topic, n-before, rows))
 			}
-			if fifth.IsZero() {
-				return captured{}, fmt.Errorf("%s: all %d rows came at once: measure more", topic, rows)
-			}
 			b.seen[node][topic] = n
-			return captured{took: end.Sub(began), steady: float64(rows) * 4 / 5 / end.Sub(fifth).Seconds()}, nil
+			c := captured{took: end.Sub(began)}
+			if c.steady = float64(int64(rows)-there) / end.Sub(fifth).Seconds(); fifth.IsZero() || there > int64(rows/2) { // most came at once
+				c.steady = float64(rows) / c.took.Seconds()
+			}
+			return c, nil
 		}
 		if !sleep.For(ctx, pollEvery) {
 			return captured{}, fmt.Errorf("wait for %d rows of %s: %w", rows, topic, ctx.Err())
@@ -249,44 +262,43 @@ func (b *mysqlBed) follow(ctx context.Context, node *process.Rowtrail, ends func
 }
 
 // rowtrail captures what a case wrote.
-func (b *mysqlBed) rowtrail(ctx context.Context, label, table string, rows int) (c captured, resident int64, err error) {
+func (b *mysqlBed) rowtrail(ctx context.Context, label, table string, rows int) (c captured, err error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()
 	began := time.Now()
 	if err := b.node.Start(); err != nil {
-		return c, 0, err
+		return c, err
 	}
 	profiled := profileNode(b.cfg.profile, b.node, label)
 	defer profiled()
 	if err := b.node.WaitReady(ctx); err != nil {
-		return c, 0, err
+		return c, err
 	}
 	ends, done, err := committedEnds(ctx, b.node)
 	if err != nil {
-		return c, 0, err
+		return c, err
 	}
 	defer done()
 	if c, err = b.follow(ctx, b.node, ends, began, mysqlTopic(table), rows); err != nil {
-		return c, 0, fmt.Errorf("%w; last lines:\n%s", err, b.node.Tail(5))
+		return c, fmt.Errorf("%w; last lines:\n%s", err, b.node.Tail(5))
 	}
-	if resident, err = process.PeakResident(b.node.PID()); err != nil {
-		return c, 0, err
+	if err := c.use(b.node.PID()); err != nil {
+		return c, err
 	}
-	return c, resident, b.node.Stop()
+	return c, b.node.Stop()
 }
 
 // debezium captures the same.
-func (b *mysqlBed) debezium(ctx context.Context, table string, rows int) (c captured, resident int64, err error) {
+func (b *mysqlBed) debezium(ctx context.Context, table string, rows int) (c captured, err error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTimeout)
 	defer cancel()
 	err = b.beside(ctx, func(ends func(string) (int64, error)) (err error) {
 		if c, err = b.follow(ctx, b.broker, ends, time.Now(), mysqlTopic(table), rows); err != nil {
 			return fmt.Errorf("%w; the end of Debezium's log:\n%s", err, b.relay.tail())
 		}
-		resident, err = process.PeakResident(b.relay.pid())
-		return err
+		return c.use(b.relay.pid())
 	})
-	return c, resident, err
+	return c, err
 }
 
 // limit reads the binary log from the begin of a file on, as the server's own tool keeps a copy of it.

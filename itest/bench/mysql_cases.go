@@ -177,14 +177,13 @@ func (b *mysqlBed) run(ctx context.Context, c *mysqlCase, flavour, peer string) 
 	if err != nil {
 		return nil, err
 	}
-	ours, resident, err := b.rowtrail(ctx, flavour+" "+c.name, c.table, c.rows)
+	ours, err := b.rowtrail(ctx, flavour+" "+c.name, c.table, c.rows)
 	if err != nil {
 		return nil, err
 	}
 	var theirs captured
-	var theirResident int64
 	if b.relay != nil {
-		if theirs, theirResident, err = b.debezium(ctx, c.table, c.rows); err != nil {
+		if theirs, err = b.debezium(ctx, c.table, c.rows); err != nil {
 			return nil, err
 		}
 	}
@@ -193,15 +192,17 @@ func (b *mysqlBed) run(ctx context.Context, c *mysqlCase, flavour, peer string) 
 		return nil, err
 	}
 	n, name := float64(c.rows), flavour+": "+c.describe()
+	cpu := func(c captured) float64 { return round3(float64(c.cpu.Microseconds()) / n) }
 	limit := filepath.Base(b.tool()) + " --read-from-remote-server --raw"
 	lines := []line{throughput(name, "rows/s", limit, n/ours.took.Seconds(), [2]float64{n / first.Seconds(), n / second.Seconds()}, binlogFloor)}
 	if b.relay == nil {
-		return lines, nil
+		return append(lines, report(name+": CPU time a row", "µs", cpu(ours))), nil
 	}
-	lines = append(lines, versus(name+", without the first fifth", "rows/s", peer, ours.steady, theirs.steady, debeziumFloor))
+	lines = append(lines, versus(name+", without the first fifth", "rows/s", peer, ours.steady, theirs.steady, debeziumFloor),
+		lower(name+": CPU time a row, log and start included; theirs without its broker", "µs", peer, cpu(ours), cpu(theirs), 0))
 	if c.memory {
 		mb := func(bytes int64) float64 { return round(float64(bytes) / (1 << 20)) }
-		lines = append(lines, lower(name+": most memory resident", "MiB", peer, mb(resident), mb(theirResident), memoryFloor))
+		lines = append(lines, lower(name+": most memory resident", "MiB", peer, mb(ours.resident), mb(theirs.resident), memoryFloor))
 	}
 	return lines, nil
 }
