@@ -46,6 +46,7 @@ func ConnectorProperties() []Property {
 		{"status.update.interval.ms", "10000", "How often the source hears that the connector is alive."},
 		{"tombstones.on.delete", "true", "Follow a delete with a record without value, which lets compaction forget the key."},
 		{"skipped.operations", "t", "Kinds of changes not to capture: c, u, d, t, or none."},
+		{"event.processing.failure.handling.mode", "park", "park: an error of one table parks that table, the others go on; fail: it stops the connector. Nothing is ever left out."},
 		{"provide.transaction.metadata", "false", "Add a transaction block to each event, and BEGIN records to the transaction topic."},
 		{"decimal.handling.mode", "precise", "precise, double or string."},
 		{"time.precision.mode", "adaptive", "adaptive, adaptive_time_microseconds, microseconds, isostring, or connect (milliseconds: loses digits)."},

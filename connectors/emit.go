@@ -19,6 +19,7 @@ type Table struct {
 	Encoder    *event.Encoder
 	Keys       []int // columns of the record key
 
+	keyedOnly bool   // its topic is compacted and takes no record without a key
 	announced bool   // its schema record is written in this run
 	share     *share // of the source transaction
 }
@@ -40,7 +41,7 @@ func (s *Settings) NewTable(identity uint32, schema, table string, columns []eve
 // Indescribable is the Fault for a table version that events cannot express (invariant 7).
 func Indescribable(collection string, err error) error {
 	return &Fault{
-		Problem: "table " + collection + " cannot be captured", Err: err,
+		Problem: "table " + collection + " cannot be captured", Err: err, Collection: collection,
 		Remedy: "leave the column out with column.exclude.list, or the table with table.exclude.list",
 	}
 }
@@ -182,8 +183,11 @@ func (e *Emitter) Change(t *Table, op event.Op, before, after, keyRow event.Row,
 	value.To = len(buf)
 	b.Keep(buf)
 	var k []byte
-	if keyed {
+	switch {
+	case keyed:
 		k = key.Of(buf)
+	case t.keyedOnly:
+		return t.unkeyed()
 	}
 	b.Header(event.PositionHeader, head.Of(buf))
 	b.Record(t.Topic, 0, k, value.Of(buf), e.Now)
@@ -192,6 +196,15 @@ func (e *Emitter) Change(t *Table, op event.Op, before, after, keyRow event.Row,
 		b.Record(t.Topic, 0, k, nil, e.Now)
 	}
 	return nil
+}
+
+// unkeyed is the Fault for an event that its topic refuses.
+func (t *Table) unkeyed() error {
+	return &Fault{
+		Problem:    "table " + t.Collection + " has no key, and its topic " + t.Topic + " is compacted, which takes only records with a key",
+		Remedy:     "`rowtrail topics alter " + t.Topic + " --config cleanup.policy=delete`, or name columns in message.key.columns, or give the table a primary key",
+		Collection: t.Collection,
+	}
 }
 
 // Rekey writes a key change: delete and tombstone of the old key, create of the new one (P9). Both are part of the same
@@ -236,20 +249,24 @@ func (e *Emitter) Truncate(t *Table) error {
 	}
 	value.To = len(buf)
 	b.Keep(buf)
+	var key []byte
+	if t.keyedOnly {
+		key = []byte(event.TruncateKey)
+	}
 	for p := range t.Partitions {
 		b.Header(event.PositionHeader, head.Of(buf))
-		b.Record(t.Topic, p, nil, value.Of(buf), e.Now)
+		b.Record(t.Topic, p, key, value.Of(buf), e.Now)
 	}
 	return nil
 }
 
-// undecodable stops the connector at a value (invariant 7).
+// undecodable is the Fault for a value (invariant 7).
 func (e *Emitter) undecodable(t *Table, err error) error {
 	where := fmt.Sprintf("a row of table %s, in the initial load,", t.Collection)
 	if e.Meta.Snapshot == "" {
 		where = fmt.Sprintf("table %s, change at %s", t.Collection, e.Where())
 	}
-	f := &Fault{Problem: where + " cannot be encoded", Err: err, Remedy: "leave the column out with column.exclude.list, or choose another handling mode for its type"}
+	f := &Fault{Problem: where + " cannot be encoded", Err: err, Collection: t.Collection, Remedy: "leave the column out with column.exclude.list, or choose another handling mode for its type"}
 	var v *event.ValueError
 	if errors.As(err, &v) {
 		f.Remedy = "column.exclude.list: " + v.Table + "." + v.Column + ", or another handling mode for type " + v.Type

@@ -11,6 +11,10 @@ type Fault struct {
 	Problem string // what is wrong and where
 	Remedy  string // the exact SQL or setting that mends it
 	Err     error  // the cause, may be nil
+
+	// Collection is the one table, as schema.table, that the fault is about: the others can go on without it. "": the source, its
+	// stream or the log as a whole.
+	Collection string
 }
 
 func (f *Fault) Error() string {
@@ -26,10 +30,25 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.Err }
 
+// Reason is the Fault without its remedy.
+func (f *Fault) Reason() string {
+	bare := Fault{Problem: f.Problem, Err: f.Err}
+	return bare.Error()
+}
+
 // IsFault tells whether err needs a person.
 func IsFault(err error) bool {
 	var f *Fault
 	return errors.As(err, &f)
+}
+
+// TableFault is the Fault of one table in err; nil if there is none.
+func TableFault(err error) *Fault {
+	var f *Fault
+	if errors.As(err, &f) && f.Collection != "" {
+		return f
+	}
+	return nil
 }
 
 // Passing is a failure that may heal by itself: it is tried again. Its remedy is for where it does not.
@@ -67,6 +86,26 @@ type Finding struct {
 	Keyless string `json:"-"` // the topic of the table that was looked at, when its events have no key: sinks stop at it
 }
 
+// subjectTable begins the subject of what is found about one table.
+const subjectTable = "table "
+
+// SubjectOf is the subject of what is found about one table.
+func SubjectOf(collection string) string { return subjectTable + collection }
+
+// Collection is the table that the finding is about; "": the source as a whole.
+func (f *Finding) Collection() string {
+	name, ok := strings.CutPrefix(f.Subject, subjectTable)
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// Fault is an error that was found about one table.
+func (f *Finding) Fault() *Fault {
+	return &Fault{Problem: f.Subject + ": " + f.Problem, Remedy: f.Remedy, Collection: f.Collection()}
+}
+
 // FindingOf is an error as a finding.
 func FindingOf(subject string, err error) Finding {
 	f := Finding{Level: LevelError, Subject: subject, Problem: err.Error(), Remedy: "look into the server's log"}
@@ -82,6 +121,21 @@ func FindingOf(subject string, err error) Finding {
 		f.Problem, f.Remedy = passing.Problem, passing.Remedy
 	}
 	return f
+}
+
+// Sort parts the errors among findings: those about the source as a whole, and those about single tables. Warnings go to warn.
+func Sort(list []Finding, warn func(Finding)) (whole, tables []Finding) {
+	for _, f := range list {
+		switch {
+		case f.Level != LevelError:
+			warn(f)
+		case f.Collection() == "":
+			whole = append(whole, f)
+		default:
+			tables = append(tables, f)
+		}
+	}
+	return whole, tables
 }
 
 // Refuse turns the errors among findings into one Fault.

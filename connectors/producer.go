@@ -86,10 +86,13 @@ func (w *Writer) explain(err error) error {
 	return err
 }
 
-func produceError(r *kgo.Record, err error) error {
+func (w *Writer) produceError(r *kgo.Record, err error) error {
 	if errors.Is(err, kerr.MessageTooLarge) {
+		table, _ := w.topics.tables.Load(r.Topic)
+		collection, _ := table.(string) // none: a topic of the connector's own
 		return &Fault{
-			Problem: fmt.Sprintf("a record of %d bytes is too large for topic %s", len(r.Key)+len(r.Value), r.Topic), Err: err,
+			Collection: collection,
+			Problem:    fmt.Sprintf("a record of %d bytes is too large for topic %s", len(r.Key)+len(r.Value), r.Topic), Err: err,
 			Remedy: fmt.Sprintf("raise max.message.bytes of topic %s and restart the connector, or leave the column out with column.exclude.list", r.Topic),
 		}
 	}

@@ -30,7 +30,9 @@ type Settings struct {
 	SkipDelete          bool
 	SkipTruncate        bool
 	TransactionMetadata bool
-	Event               event.Options
+	// Park leaves an error of one table with that table: event.processing.failure.handling.mode.
+	Park  bool
+	Event event.Options
 
 	Topics      TopicOptions
 	Compression string
@@ -75,6 +77,7 @@ func (p *Properties) events(s *Settings, precision event.TimePrecision) {
 		}
 	}
 	s.TransactionMetadata = p.Flag("provide.transaction.metadata", false)
+	s.Park = p.failures()
 	const json = "org.apache.kafka.connect.json.JsonConverter"
 	p.Only("key.converter", "events are JSON", json)
 	p.Only("value.converter", "events are JSON", json)
@@ -96,6 +99,21 @@ func (p *Properties) events(s *Settings, precision event.TimePrecision) {
 	p.Mode("time.precision.mode", event.Options{TimePrecision: s.Event.TimePrecision})
 	p.Mode("binary.handling.mode", event.Options{BinaryHandling: s.Event.BinaryHandling})
 	p.Mode("unavailable.value.placeholder", event.Options{UnavailableValue: s.Event.UnavailableValue})
+}
+
+// failures reads what is to be done with an event that cannot be processed. Debezium's modes that leave it out are refused.
+func (p *Properties) failures() (park bool) {
+	const name, parks, fails = "event.processing.failure.handling.mode", "park", "fail"
+	switch mode := p.Text(name, parks); mode {
+	case parks:
+		return true
+	case fails:
+	case "warn", "skip", "ignore":
+		p.Fail(name, fmt.Errorf("%q is not supported: nothing is left out; use %s, which keeps the table's changes until what stands in their way is mended, or %s, which stops the connector", mode, parks, fails))
+	default:
+		p.Fail(name, fmt.Errorf("%q is not supported; use %s or %s", mode, parks, fails))
+	}
+	return false
 }
 
 // Mode checks options that hold the value of one property.
@@ -168,6 +186,28 @@ func (s *Settings) KeyFor(schema, table string) []string {
 		}
 	}
 	return nil
+}
+
+// TopicFindings judges what the tables' topics are to be. A compacted topic takes no record without a key.
+func (s *Settings) TopicFindings(keyless []string) []Finding {
+	const subject = "topic.creation.default." + policyConfig
+	if !strings.Contains(s.Topics.Configs[policyConfig], policyCompact) {
+		return nil
+	}
+	var list []Finding
+	for _, name := range keyless {
+		list = append(list, Finding{
+			Level: LevelError, Subject: SubjectOf(name), Remedy: "give the table a primary key, or name columns in message.key.columns, or leave " + subject + " out",
+			Problem: "its events have no key, and a compacted topic, as " + subject + " has them made, takes only records with a key",
+		})
+	}
+	if !s.SkipTruncate {
+		list = append(list, Finding{
+			Level: LevelWarning, Subject: subject, Remedy: "leave it out, or skipped.operations: t, if readers that are not Rowtrail's expect a truncate without a key",
+			Problem: "a compacted topic takes only records with a key, so a truncate has the key " + event.TruncateKey + " in it",
+		})
+	}
+	return list
 }
 
 // TopicChecker finds tables whose topics cannot be.

@@ -6,17 +6,25 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/log/sleep"
 )
 
 // clientDefaultMaxBytes is the batch size that every broker takes by default.
 const clientDefaultMaxBytes = 1000012
+
+// A compacted topic, with delete or without, takes only records with a key.
+const (
+	policyConfig  = "cleanup.policy"
+	policyCompact = "compact"
+)
 
 // minRecordBytes is the least limit of a topic that the client can work with.
 const minRecordBytes = 1024
@@ -48,6 +56,8 @@ type topics struct {
 	mu     sync.Mutex
 	known  map[string]int32
 	limit  sync.Map // topic name to int32
+	keyed  sync.Map // topic names: compacted, so that every record needs a key
+	tables sync.Map // topic name to the collection whose events it has
 }
 
 func newTopics(admin *kadm.Client, deps Deps, opts TopicOptions) *topics {
@@ -73,6 +83,15 @@ func (w *Writer) EnsureTopic(ctx context.Context, name string, kind TopicKind) (
 	return w.topics.ensure(ctx, name, kind)
 }
 
+// EnsureTable makes sure that a table's topic exists, and notes how many partitions it has.
+func (w *Writer) EnsureTable(ctx context.Context, t *Table) (err error) {
+	if t.Partitions, err = w.topics.ensure(ctx, t.Topic, TopicData); err == nil {
+		w.topics.tables.Store(t.Topic, t.Collection)
+		_, t.keyedOnly = w.topics.keyed.Load(t.Topic)
+	}
+	return err
+}
+
 func (t *topics) ensure(ctx context.Context, name string, kind TopicKind) (int32, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,8 +113,8 @@ func (t *topics) ensure(ctx context.Context, name string, kind TopicKind) (int32
 			Remedy:  "choose another topic.prefix, or delete the topic with `rowtrail topics delete` (that resets the connector)",
 		}
 	}
-	if err := t.readLimit(ctx, name); err != nil {
-		t.log.Warn("the topic's max.message.bytes is not known: its batches are kept below the client's default", "topic", name, "error", err)
+	if err := t.readConfigs(ctx, name); err != nil {
+		t.log.Warn("the topic's max.message.bytes and cleanup.policy are not known: its batches are kept below the client's default", "topic", name, "error", err)
 	}
 	t.known[name] = n
 	return n, nil
@@ -127,10 +146,10 @@ func (t *topics) create(ctx context.Context, name string, kind TopicKind) error 
 			set(k, v)
 		}
 	case TopicCompacted:
-		set("cleanup.policy", "compact")
+		set(policyConfig, policyCompact)
 	case TopicTransaction:
 		if t.shared { // each transaction has a key of its own, so compaction keeps them all; the built-in log does so anyway
-			set("cleanup.policy", "compact")
+			set(policyConfig, policyCompact)
 		}
 	}
 	_, err := t.admin.CreateTopic(ctx, partitions, t.opts.Replication, configs, name)
@@ -157,8 +176,8 @@ func (t *topics) awaitPartitions(ctx context.Context, name string) (int32, error
 	return 0, fmt.Errorf("topic is created but does not appear: %w", kerr.UnknownTopicOrPartition)
 }
 
-// readLimit learns how large a record may be; without the right to ask, the client's default stands.
-func (t *topics) readLimit(ctx context.Context, name string) error {
+// readConfigs learns how large a record may be, and whether it needs a key; without the right to ask, the client's default stands.
+func (t *topics) readConfigs(ctx context.Context, name string) error {
 	configs, err := t.admin.DescribeTopicConfigs(ctx, name)
 	if err != nil {
 		return err
@@ -171,6 +190,9 @@ func (t *topics) readLimit(ctx context.Context, name string) error {
 		return rc.Err
 	}
 	for _, c := range rc.Configs {
+		if c.Key == policyConfig && strings.Contains(c.MaybeValue(), policyCompact) {
+			t.keyed.Store(name, true)
+		}
 		if c.Key != "max.message.bytes" || c.Value == nil {
 			continue
 		}
@@ -183,7 +205,7 @@ func (t *topics) readLimit(ctx context.Context, name string) error {
 	return nil
 }
 
-// partitioner is the Java client's for records with a key. Without one the record's own partition counts: keyless tables
+// partitioner is the Java client's for records with a row's key. Without one the record's own partition counts: keyless tables
 // keep their order in one partition, and a truncate goes to each.
 type partitioner struct{}
 
@@ -197,7 +219,7 @@ type topicPartitioner struct{ keyed kgo.TopicPartitioner }
 func (p *topicPartitioner) RequiresConsistency(*kgo.Record) bool { return true }
 
 func (p *topicPartitioner) Partition(r *kgo.Record, n int) int {
-	if r.Key != nil {
+	if r.Key != nil && string(r.Key) != event.TruncateKey {
 		return p.keyed.Partition(r, n)
 	}
 	return int(r.Partition)

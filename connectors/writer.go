@@ -200,7 +200,7 @@ func (w *Writer) Drain(ctx context.Context) error {
 // done is every record's promise.
 func (w *Writer) done(r *kgo.Record, err error) {
 	if err != nil {
-		w.fail(produceError(r, err))
+		w.fail(w.produceError(r, err))
 		return // the client may still hold the memory: it is not used again
 	}
 	b := r.Context.(*Batch)
@@ -322,7 +322,7 @@ func (w *Writer) commit(ctx context.Context) error {
 		Topic: w.positionTopic, Key: w.positionKey, Value: w.opts.AppendResume(nil, m),
 	}, func(r *kgo.Record, err error) {
 		if err != nil {
-			w.fail(produceError(r, err))
+			w.fail(w.produceError(r, err))
 		}
 	})
 	if err := w.client.Flush(ctx); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
+	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/itest/fakelog"
 )
 
@@ -304,8 +305,10 @@ func TestPartitioner(t *testing.T) {
 			t.Errorf("key %q: partition %d, Java's is %d", key, got, want)
 		}
 	}
-	if got := p.Partition(&kgo.Record{Partition: 5}, 7); got != 5 {
-		t.Errorf("record without key: partition %d", got)
+	for _, key := range [][]byte{nil, []byte(event.TruncateKey)} {
+		if got := p.Partition(&kgo.Record{Key: key, Partition: 5}, 7); got != 5 {
+			t.Errorf("record with key %q: partition %d", key, got)
+		}
 	}
 }
 

@@ -38,17 +38,21 @@ func dataEntry(rec *kgo.Record) entry {
 	case rec.Value == nil: // a tombstone repeats its delete
 	case pos.Order == 0:
 		e.kind, e.pos = entryFree, pos
-		e.truncate = len(rec.Key) == 0 && isTruncate(rec.Value)
+		e.truncate = isTruncate(rec)
 	default:
 		e.kind, e.pos = entryRow, pos
-		e.truncate = len(rec.Key) == 0 && isTruncate(rec.Value)
+		e.truncate = isTruncate(rec)
 	}
 	return e
 }
 
-// isTruncate looks for the envelope's op without decoding it. Only records without a key are asked. No image of a row can pass
+// isTruncate looks for the envelope's op without decoding it. Only records without a row's key are asked. No image of a row can pass
 // for it: the envelope's images are both null.
-func isTruncate(value []byte) bool {
+func isTruncate(rec *kgo.Record) bool {
+	if len(rec.Key) != 0 && string(rec.Key) != event.TruncateKey {
+		return false
+	}
+	value := rec.Value
 	return bytes.Contains(value, []byte(`"op":"t"`)) && bytes.Contains(value, []byte(`"before":null,"after":null,`))
 }
 
@@ -88,7 +92,7 @@ func fill(ev *Event, e *entry, v *version) error {
 			return err
 		}
 	}
-	if len(rec.Key) > 0 {
+	if len(rec.Key) > 0 && !e.truncate {
 		if ev.Key, err = v.decoder.DecodeKey(rec.Key); err != nil {
 			return fmt.Errorf("decode key: %w", err)
 		}

@@ -199,7 +199,7 @@ func (p *partition) foldBatch(w *writer, batch []byte) error {
 			w.lacks(r.Offset)
 		}
 		want = r.Offset + 1
-		truncate := r.Key == nil && isTruncate(r.Value)
+		truncate := isTruncate(r.Key, r.Value)
 		if r.Key == nil && !truncate {
 			continue
 		}

@@ -33,7 +33,7 @@ func (v *Views) HistoryIn(ctx context.Context, topic string, partitions []int32,
 	defer v.release(reader)
 	win := newWindow(reader, func(r Row) error {
 		switch {
-		case r.Key == nil: // a truncate
+		case keyOfNoRow(r.Key): // a truncate
 			r.Key = key
 		case !bytes.Equal(r.Key, key):
 			return nil // another key of the same hash

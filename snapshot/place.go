@@ -15,16 +15,25 @@ const (
 	positionHeader  = "rowtrail.position"
 	positionVersion = 1
 
+	// truncateKey is the key of a truncate in a compacted topic, which takes no record without one.
+	truncateKey = `{"__rowtrail.truncate":true}`
+
 	// oldKeyHeader is Debezium's, on the create that a key change ends with.
 	oldKeyHeader = "__debezium.oldkey"
 )
 
-// isTruncate recognises the envelope of a truncate, which has no key and goes to every partition of its topic. No image
-// of a row can pass for it: the envelope's images are both null.
-func isTruncate(value []byte) bool {
+// isTruncate recognises a truncate, which has no row's key and goes to every partition of its topic. No image of a row can pass for its
+// envelope, whose images are both null.
+func isTruncate(key, value []byte) bool {
+	if !keyOfNoRow(key) {
+		return false
+	}
 	// Most values of topics without keys are no envelopes, and need not be searched.
 	return isObject(value) && bytes.Contains(value, []byte(`"op":"t"`)) && bytes.Contains(value, []byte(`"before":null,"after":null,`))
 }
+
+// keyOfNoRow tells that a record is of no row: it has no key, or that of a truncate.
+func keyOfNoRow(key []byte) bool { return key == nil || string(key) == truncateKey }
 
 func isObject(value []byte) bool {
 	value = bytes.TrimLeft(value, " \t\r\n")

@@ -104,7 +104,7 @@ func truncateValue() []byte {
 }
 
 func (r *testRecord) truncates() bool {
-	return r.key == nil && bytes.Contains(r.value, []byte(`"op":"t"`))
+	return keyOfNoRow(r.key) && bytes.Contains(r.value, []byte(`"op":"t"`))
 }
 
 func (p *testPlace) header() []byte {

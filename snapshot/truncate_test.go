@@ -21,11 +21,15 @@ func TestP25TruncateEmptiesState(t *testing.T) {
 		s.append(0, at(20, testRecord{value: truncateValue(), ts: 2}))
 	}
 	srcs[0].append(0, at(30, keyed("a", "2")))
+	for _, s := range srcs { // of a compacted topic
+		s.append(0, at(40, testRecord{key: []byte(truncateKey), value: truncateValue(), ts: 4}))
+	}
+	srcs[1].append(0, at(50, keyed("b", "2")))
 	v.Follow(testTopic, []Source{srcs[0], srcs[1]})
 	for _, c := range []struct {
 		position uint64
 		want     string
-	}{{9, ""}, {10, "a=1 b=1 "}, {20, ""}, {30, "a=2 "}} {
+	}{{9, ""}, {10, "a=1 b=1 "}, {20, ""}, {30, "a=2 "}, {40, ""}, {50, "b=2 "}} {
 		got := ""
 		err := v.Scan(t.Context(), testTopic, At{Position: &c.position}, func(r Row) error {
 			got += fmt.Sprintf("%s=%s ", r.Key, r.Value)
@@ -35,7 +39,7 @@ func TestP25TruncateEmptiesState(t *testing.T) {
 			t.Errorf("state at %d: %q, %v, want %q", c.position, got, err, c.want)
 		}
 	}
-	if row, found := latest(t, v, "b"); !found || !row.Deleted || row.Value != nil || row.Position != 20 {
+	if row, found := latest(t, v, "a"); !found || !row.Deleted || row.Value != nil || row.Position != 40 {
 		t.Errorf("latest after a truncate: %+v, found %v", row, found)
 	}
 	history := ""
@@ -43,7 +47,7 @@ func TestP25TruncateEmptiesState(t *testing.T) {
 		history += fmt.Sprintf("%d:%s:%s ", r.Position, r.Key, r.Value)
 		return nil
 	})
-	if err != nil || history != "10:a:1 20:a: 30:a:2 " {
+	if err != nil || history != "10:a:1 20:a: 30:a:2 40:a: " {
 		t.Errorf("history %q, %v", history, err)
 	}
 }

@@ -17,6 +17,10 @@ const (
 	OldKeyHeader = "__debezium.oldkey"
 )
 
+// TruncateKey is the record key of a truncate in a compacted topic, which takes no record without one; elsewhere a truncate has none. No
+// row's key has its field.
+const TruncateKey = `{"__rowtrail.truncate":true}`
+
 // positionVersion is the first byte of a position. Readers of the fields up to CommitTime (snapshot views) rely on
 // version 1's layout: version, uvarint Commit, uvarint Order, uvarint CollectionOrder, varint CommitTime,
 // 8 bytes big-endian Schema, uvarint count of absent columns and the uvarint step to each from the one before.
