@@ -34,7 +34,9 @@ type Status struct {
 	Load         *LoadStatus   `json:"load,omitempty"`
 	Signal       *SignalResult `json:"signal,omitempty"`   // the last one
 	Warnings     []string      `json:"warnings,omitempty"` // what needs a person, while the rest goes on
-	Since        time.Time     `json:"since"`              // of the state
+
+	Parked []ParkedStatus `json:"parked,omitempty"` // tables that need a person, while the others go on
+	Since  time.Time      `json:"since"`            // of the state
 }
 
 // LoadStatus is the progress of the tables that are being loaded.

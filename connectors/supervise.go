@@ -21,6 +21,8 @@ type Connector interface {
 	// Run returns nil when ctx ends. It retries what can heal by itself and returns an error only for what needs a person.
 	Run(ctx context.Context) error
 	Status() Status
+	// Unpark asks for a parked table to be unparked. It returns before that is done: the status tells.
+	Unpark(u Unpark) error
 }
 
 // Supervise calls run until ctx ends or run fails with a Fault, waiting longer after each failure in a row.

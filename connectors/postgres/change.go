@@ -18,8 +18,7 @@ func (s *stream) table(ctx context.Context, id uint32, skipped bool) (*relation,
 		return nil, nil
 	}
 	if r.Partitions == 0 { // P22: not before a change, as partitions are described too, and have none of their own
-		var err error
-		if r.Partitions, err = s.Writer.EnsureTopic(ctx, r.Topic, connectors.TopicData); err != nil {
+		if err := s.Writer.EnsureTable(ctx, &r.Table); err != nil {
 			return nil, err
 		}
 	}
@@ -122,6 +121,12 @@ func (s *stream) truncated(ctx context.Context, b []byte) error {
 		return malformed(err)
 	}
 	for _, id := range ids {
+		if r := s.relations[id]; r != nil && r.parked != nil {
+			if err := s.keep(ctx, r, 'T', lsn(s.Meta.LSN), truncateOf(id)); err != nil {
+				return err
+			}
+			continue
+		}
 		r, err := s.table(ctx, id, s.config.SkipTruncate)
 		if err != nil {
 			return err

@@ -192,18 +192,22 @@ func (c *Config) findings(in *inspection) []connectors.Finding {
 		return list
 	}
 	var topics connectors.TopicChecker
+	var keyless []string
 	for _, t := range in.tables {
 		topic, before := c.TopicOf(t.schema, t.name), len(list)
 		c.tableFindings(t, in, add)
 		if in.described[t].keyless && len(list) > before {
 			list[before].Keyless = topic
 		}
+		if in.described[t].keyless {
+			keyless = append(keyless, t.String())
+		}
 		if problem, remedy := topics.Add(topic, t.String()); problem != "" {
 			add(bad, "table "+t.String(), remedy, "%s", problem)
 		}
 	}
 	c.publicationFindings(in, add)
-	return list
+	return append(list, c.TopicFindings(keyless)...)
 }
 
 type addFinding func(level, subject, remedy, format string, args ...any)

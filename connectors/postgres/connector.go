@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/connectors/park"
 )
 
 const dropTimeout = 10 * time.Second
@@ -22,6 +23,8 @@ type Connector struct {
 	deps    connectors.Deps
 	log     *slog.Logger
 	tracker *connectors.Tracker
+
+	isolation *park.Isolation
 
 	mu      sync.Mutex
 	current *run // for Status
@@ -40,17 +43,22 @@ func New(config *Config, deps connectors.Deps) (*Connector, error) {
 	if len(c.Ignored) > 0 {
 		log.Info("properties without effect", "properties", c.Ignored)
 	}
-	return &Connector{config: &c, deps: deps, log: log, tracker: connectors.NewTracker(c.Name, "postgres")}, nil
+	return &Connector{
+		config: &c, deps: deps, log: log, tracker: connectors.NewTracker(c.Name, "postgres"), isolation: park.NewIsolation(c.Name, c.Park, log),
+	}, nil
 }
 
 // Run captures until ctx ends; see connectors.Connector.
 func (c *Connector) Run(ctx context.Context) error {
-	err := connectors.Supervise(ctx, c.log, c.tracker, c.once)
+	err := connectors.Supervise(ctx, c.log, c.tracker, c.isolation.Isolate(c.once))
 	if ctx.Err() != nil && c.config.DropSlot {
 		c.dropSlot()
 	}
 	return err
 }
+
+// Unpark is connectors.Connector's.
+func (c *Connector) Unpark(u connectors.Unpark) error { return c.isolation.Unpark(u) }
 
 // dropSlot is slot.drop.on.stop.
 func (c *Connector) dropSlot() {
@@ -77,6 +85,8 @@ type run struct {
 	receiver *receiver
 	stream   *stream
 	loader   *loader
+	parking  *park.Parking
+	unfit    map[string]bool // tables that are not published
 
 	side      *sideConn
 	committed atomic.Pointer[connectors.Mark]
@@ -88,7 +98,7 @@ type run struct {
 func (c *Connector) once(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Connector: c, side: &sideConn{config: c.config}}
+	r := &run{Connector: c, side: &sideConn{config: c.config}, unfit: map[string]bool{}}
 	c.mu.Lock()
 	c.current = r
 	c.mu.Unlock()
@@ -137,14 +147,13 @@ func (r *run) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	var unfit []connectors.Finding                  // tables
 	if s := r.in.slot; s == nil || s.lost() == "" { // a lost slot is reported with the position it leaves a gap after
-		findings := r.config.findings(r.in)
-		for _, f := range findings {
-			if f.Level == connectors.LevelWarning {
-				r.log.Warn("source", "subject", f.Subject, "problem", f.Problem, "remedy", f.Remedy)
-			}
-		}
-		if err := connectors.Refuse(findings); err != nil {
+		var whole []connectors.Finding
+		whole, unfit = connectors.Sort(r.config.findings(r.in), func(f connectors.Finding) {
+			r.log.Warn("source", "subject", f.Subject, "problem", f.Problem, "remedy", f.Remedy)
+		})
+		if err := connectors.Refuse(whole); err != nil {
 			return err
 		}
 	}
@@ -178,6 +187,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		if err := r.config.verifyPublication(r.in.version, r.in.publication, r.resume); err != nil {
 			return r.otherServerOr(ctx, err)
 		}
+	}
+	if err := r.park(ctx, unfit); err != nil {
+		return err
 	}
 	if err := r.ownTopics(ctx); err != nil {
 		return err
@@ -214,7 +226,7 @@ func (r *run) otherServerOr(ctx context.Context, gap error) error {
 
 // publish makes the publication right.
 func (r *run) publish(ctx context.Context, conn *pgconn.PgConn) error {
-	for _, sql := range r.config.publicationSQL(r.in.publication, r.in.tables) {
+	for _, sql := range r.config.publicationSQL(r.in.publication, r.fit()) {
 		r.log.Info("change publication", "sql", sql)
 		if err := execute(ctx, conn, sql); err != nil {
 			return fmt.Errorf("change publication %s: %w", r.config.Publication, err)
@@ -287,6 +299,9 @@ func (r *run) pendingTables() []*table {
 	}
 	var list []*table
 	for _, t := range r.in.tables {
+		if r.parking.Has(t.String()) {
+			continue // loaded when it is unparked
+		}
 		if r.resume == nil {
 			list = append(list, t)
 		} else if !r.resume.Loaded.has(t.String(), t.oid) {
@@ -326,6 +341,7 @@ func (r *run) startPoint(ctx context.Context, conn *pgconn.PgConn, fr *frames) (
 		}
 		r.resume = &resume{server: r.identity.server, Slot: r.config.Slot, LSN: point, Loaded: loads{}, Publication: r.published}
 	}
+	r.resume.Parked = r.parking.Marked()
 	r.loader = &loader{
 		config: r.config, writer: r.writer, tracker: r.tracker, log: r.log, version: r.in.version, publication: r.in.publication,
 		point: point, name: snapshot, timeUs: time.Now().UnixMicro(), base: *r.resume, known: &r.known,
@@ -378,16 +394,22 @@ func (r *run) appendResume(dst []byte, m connectors.Mark) []byte {
 	if state, ok := m.Resume.(*resume); ok {
 		return state.append(dst)
 	}
-	loads, _ := m.Resume.(*encodedLoads)
+	also, _ := m.Resume.(*streamed)
 	state := resume{
 		server: r.identity.server, Slot: r.config.Slot, Complete: true,
-		LSN: lsn(m.Confirm), Commit: lsn(m.Order), TimeUs: m.TimeUs, Publication: r.published,
+		LSN: lsn(m.Confirm), Commit: lsn(m.Order), TimeUs: m.TimeUs, Publication: r.published, Parked: also.parked,
 	}
-	return state.appendWith(dst, loads)
+	return state.appendWith(dst, also.loads)
 }
 
 func (r *run) onCommit(m connectors.Mark) {
 	r.committed.Store(&m)
+	switch also := m.Resume.(type) {
+	case *streamed:
+		r.isolation.Committed(also.parked)
+	case *resume:
+		r.isolation.Committed(also.Parked)
+	}
 	r.mu.Lock()
 	f := r.feedback
 	r.mu.Unlock()

@@ -265,7 +265,7 @@ func (w *loadWorker) relationFor(ctx context.Context, t *table) (*relation, erro
 	if err != nil {
 		return nil, err
 	}
-	if r.Partitions, err = w.loader.writer.EnsureTopic(ctx, r.Topic, connectors.TopicData); err != nil {
+	if err := w.loader.writer.EnsureTable(ctx, &r.Table); err != nil {
 		return nil, err
 	}
 	w.relations[t.oid] = r
@@ -291,7 +291,7 @@ func (w *loadWorker) copy(ctx context.Context, p piece) error {
 	}
 	if err != nil {
 		if sqlState(err) == "42501" {
-			return &connectors.Fault{Problem: "table " + p.table.String() + " cannot be read", Err: err, Remedy: "GRANT SELECT ON " + p.table.quoted() + " TO " + quoteIdent(w.loader.config.conn.User)}
+			return &connectors.Fault{Collection: p.table.String(), Problem: "table " + p.table.String() + " cannot be read", Err: err, Remedy: "GRANT SELECT ON " + p.table.quoted() + " TO " + quoteIdent(w.loader.config.conn.User)}
 		}
 		return fmt.Errorf("load table %s: %w", p.table, err)
 	}
@@ -339,7 +339,7 @@ func (rw *rowWriter) row(line []byte) error {
 	w, r := rw.worker, rw.relation
 	if err := rw.parser.row(line, r.row); err != nil {
 		if errors.Is(err, errCopyRow) {
-			return &connectors.Fault{Problem: "table " + r.Collection + " cannot be loaded", Err: err, Remedy: "report this with the server's version"}
+			return &connectors.Fault{Collection: r.Collection, Problem: "table " + r.Collection + " cannot be loaded", Err: err, Remedy: "report this with the server's version"}
 		}
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pglogrepl"
 
 	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/connectors/park"
 )
 
 // lsn is a place in the source's WAL; its text form is Postgres'.
@@ -54,6 +55,13 @@ type loaded struct {
 // loads says at which consistent point each table was loaded. A value is never changed once it is part of a mark.
 type loads map[string]loaded
 
+// without is what stays when a table has to be loaded again.
+func (l loads) without(name string) loads {
+	next := maps.Clone(l)
+	delete(next, name)
+	return next
+}
+
 func (l loads) with(tables []*table, at lsn) loads {
 	next := maps.Clone(l)
 	if next == nil {
@@ -82,6 +90,7 @@ type resume struct {
 	Loaded   loads
 	// Publication that the slot is read through, 0 not known: see skipsPublication.
 	Publication uint32
+	Parked      *park.Tables
 }
 
 // resumeJSON groups tables by consistent point: most share one.
@@ -96,6 +105,7 @@ type resumeJSON struct {
 	TimeUs   int64                        `json:"ts_us"`
 	Complete bool                         `json:"loaded"`
 	Publ     uint32                       `json:"publication,omitempty"`
+	Parked   json.RawMessage              `json:"parked,omitempty"`
 	Loads    map[string]map[string]uint32 `json:"loads,omitempty"`
 }
 
@@ -107,7 +117,7 @@ func (r *resume) append(dst []byte) []byte { return r.appendWith(dst, encodeLoad
 func (r *resume) appendWith(dst []byte, e *encodedLoads) []byte {
 	head, err := json.Marshal(resumeJSON{
 		Version: resumeVersion, System: r.System, Timeline: r.Timeline, Database: r.Database, Slot: r.Slot,
-		LSN: r.LSN, Commit: r.Commit, TimeUs: r.TimeUs, Complete: r.Complete, Publ: r.Publication,
+		LSN: r.LSN, Commit: r.Commit, TimeUs: r.TimeUs, Complete: r.Complete, Publ: r.Publication, Parked: r.Parked.JSON(),
 	})
 	if err != nil { // plain data marshals; an invalid UTF-8 name is replaced, never refused
 		return dst
@@ -122,6 +132,12 @@ func (r *resume) appendWith(dst []byte, e *encodedLoads) []byte {
 
 // encodedLoads is the JSON of loads, made once for a stream.
 type encodedLoads struct{ json []byte }
+
+// streamed is what a mark of the stream has besides the position. It never changes.
+type streamed struct {
+	loads  *encodedLoads
+	parked *park.Tables
+}
 
 func encodeLoads(l loads) *encodedLoads {
 	if len(l) == 0 {
@@ -171,6 +187,10 @@ func parseResume(b []byte) (*resume, error) {
 		for name, oid := range tables {
 			r.Loaded[name] = loaded{l, oid}
 		}
+	}
+	var err error
+	if r.Parked, err = park.Parse(j.Parked); err != nil {
+		return nil, fmt.Errorf("parse resume point: %w", err)
 	}
 	return r, nil
 }

@@ -153,10 +153,18 @@ func (r *receiver) reaches(end lsn) {
 	}
 }
 
+// nudge has the decoder look whether there is anything to do, where nothing comes.
+func (r *receiver) nudge() {
+	select {
+	case r.chunks <- nil:
+	default:
+	}
+}
+
 // release gives a decoded chunk back.
 func (r *receiver) release(chunk []byte) {
 	r.gate.Release(int64(cap(chunk)))
-	if cap(chunk) > 2*chunkBytes {
+	if cap(chunk) > 2*chunkBytes || chunk == nil {
 		return
 	}
 	select {

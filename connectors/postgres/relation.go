@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/connectors/park"
 )
 
 // relation is one table version ready for encoding. It belongs to one goroutine.
@@ -16,9 +17,10 @@ type relation struct {
 	connectors.Table
 	message  relationMessage
 	captured bool
-	pick     []int  // message column to schema column, -1 not captured
-	oldKey   []bool // message columns that an old key holds
-	point    lsn    // changes that committed before it are in the load
+	pick     []int         // message column to schema column, -1 not captured
+	oldKey   []bool        // message columns that an old key holds
+	point    lsn           // changes that committed before it are in the load
+	parked   *park.Context // of a parked table; nil: it is not parked
 
 	row, old event.Row
 	absent   []uint16
@@ -58,8 +60,9 @@ func (c *Config) describe(m relationMessage, now *table, facts map[typeRef]event
 		f, ok := facts[typeRef{col.typeOID, col.modifier}]
 		if !ok {
 			return nil, &connectors.Fault{
-				Problem: fmt.Sprintf("table %s: type %d of column %s no longer exists, so its values cannot be told", collection, col.typeOID, col.name),
-				Remedy:  "leave the column out with column.exclude.list, or load the table again (delete topic " + c.Prefix + ".position with `rowtrail topics delete`, and drop slot " + c.Slot + ")",
+				Collection: collection,
+				Problem:    fmt.Sprintf("table %s: type %d of column %s no longer exists, so its values cannot be told", collection, col.typeOID, col.name),
+				Remedy:     "leave the column out with column.exclude.list, or load the table again (`rowtrail connectors unpark " + c.Name + " " + collection + " --reload`)",
 			}
 		}
 		notNull := false
@@ -142,9 +145,18 @@ func (s *stream) relation(ctx context.Context, b []byte) error {
 		s.relations[m.id] = &relation{message: m}
 		return nil
 	}
+	name := m.schema + "." + m.name
+	if s.parking.Has(name) {
+		return s.relationKept(ctx, m, b)
+	}
+	return s.described(ctx, m)
+}
+
+// described takes the description of a table whose changes are written at once.
+func (s *stream) described(ctx context.Context, m relationMessage) error {
 	var r *relation
 	name := m.schema + "." + m.name
-	err = s.side.use(ctx, func(conn *pgconn.PgConn) error {
+	err := s.side.use(ctx, func(conn *pgconn.PgConn) error {
 		tables, err := s.config.captured(ctx, conn, m.id)
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/connectors/park"
 )
 
 // errNewTable ends a run so that the next one loads a table that the stream has begun to deliver.
@@ -24,8 +25,9 @@ type stream struct {
 	relations map[uint32]*relation
 	loaded    loads
 	encoded   *encodedLoads // of loaded, for marks
-	needLoad  bool          // a captured table must be in loaded
-	resume    lsn           // transactions that committed before it are in the log
+	marks     *streamed
+	needLoad  bool // a captured table must be in loaded
+	resume    lsn  // transactions that committed before it are in the log
 
 	// The open source transaction.
 	open     bool
@@ -44,17 +46,23 @@ type stream struct {
 	idleEvery time.Duration
 	messages  *event.MessageEncoder
 	emptied   *sync.Map // names of truncated tables
+	parking   *park.Parking
+	kept      kept
 }
 
 // run decodes chunks until ctx ends or something cannot be decoded.
 func (s *stream) run(ctx context.Context, in *receiver) error {
+	if err := s.parking.Start(ctx, &s.Emitter, s, in.nudge); err != nil {
+		return err
+	}
+	defer s.parking.Close()
 	return connectors.Pump(ctx, &s.Emitter, in.chunks, func(ctx context.Context, chunk []byte) error {
 		if err := s.chunk(ctx, chunk); err != nil {
 			return err
 		}
 		in.release(chunk)
 		s.seen.Store(s.Events)
-		return nil
+		return s.boundary(ctx)
 	}, s.heartbeat)
 }
 
@@ -80,7 +88,7 @@ func (s *stream) frame(ctx context.Context, body []byte) error {
 		}
 		at := lsn(binary.BigEndian.Uint64(body[1:]))
 		if err := s.message(ctx, at, body[xlogHead:]); err != nil {
-			return s.place(at, body[xlogHead], err)
+			return s.place(at, body[xlogHead:], err)
 		}
 		return nil
 	case 'k':
@@ -93,18 +101,33 @@ func (s *stream) frame(ctx context.Context, body []byte) error {
 }
 
 // place adds where a message stands. What a restart would meet again needs a person (invariant 7).
-func (s *stream) place(at lsn, kind byte, err error) error {
+func (s *stream) place(at lsn, b []byte, err error) error {
+	kind := b[0]
 	if connectors.IsFault(err) || errors.Is(err, errNewTable) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	var malformed *malformedError
 	if errors.As(err, &malformed) {
 		return &connectors.Fault{
-			Problem: fmt.Sprintf("message %q at %s cannot be decoded", kind, at), Err: malformed.err,
+			Problem: fmt.Sprintf("message %q at %s cannot be decoded", kind, at), Err: malformed.err, Collection: s.collectionOf(b),
 			Remedy: "report this with the server's version; the connector goes on from there once it can decode it",
 		}
 	}
 	return fmt.Errorf("capture message %q at %s: %w", kind, at, err)
+}
+
+// collectionOf is the table that a message tells a row of, "" if it does not.
+func (s *stream) collectionOf(b []byte) string {
+	switch b[0] {
+	case 'I', 'U', 'D':
+		if len(b) < 5 {
+			return ""
+		}
+		if r := s.relations[binary.BigEndian.Uint32(b[1:])]; r != nil && r.captured {
+			return r.Collection
+		}
+	}
+	return ""
 }
 
 // malformedError is a message that does not follow the protocol.
@@ -131,15 +154,12 @@ func (s *stream) message(ctx context.Context, at lsn, b []byte) error {
 			return nil
 		}
 		s.Meta.LSN = uint64(at)
-		switch kind {
-		case 'I':
-			return s.insert(ctx, b)
-		case 'U':
-			return s.update(ctx, b)
-		case 'D':
-			return s.delete(ctx, b)
+		if kind != 'T' {
+			if r := s.parkedRelation(b); r != nil {
+				return s.keep(ctx, r, kind, at, b)
+			}
 		}
-		return s.truncated(ctx, b)
+		return s.change(ctx, kind, b)
 	case 'B':
 		return s.beginTransaction(b)
 	case 'C':
@@ -158,4 +178,19 @@ func (s *stream) message(ctx context.Context, at lsn, b []byte) error {
 		return s.logical(ctx, at, b)
 	}
 	return malformed(errors.New("unknown message type"))
+}
+
+// change takes a change of rows.
+func (s *stream) change(ctx context.Context, kind byte, b []byte) error {
+	switch kind {
+	case 'I':
+		return s.insert(ctx, b)
+	case 'U':
+		return s.update(ctx, b)
+	case 'D':
+		return s.delete(ctx, b)
+	case 'T':
+		return s.truncated(ctx, b)
+	}
+	return malformed(fmt.Errorf("change of unknown kind %q", kind))
 }

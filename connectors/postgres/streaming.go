@@ -40,9 +40,14 @@ func (r *run) streaming(ctx context.Context, conn *pgconn.PgConn, fr *frames) er
 		Emitter: r.config.emitter(r.writer, &r.known), config: r.config, side: r.side, relations: map[uint32]*relation{},
 		loaded: r.resume.Loaded, encoded: encodeLoads(r.resume.Loaded), needLoad: r.config.Snapshot != SnapshotNoData, resume: r.resume.LSN,
 		previous: r.resume.Commit, marked: r.resume.LSN, markedAt: time.Now(), idleEvery: interval, committed: r.committedEvents, emptied: &r.truncated,
+		parking: r.parking,
 	}
 	s.Where = func() string {
-		return fmt.Sprintf("%s of the transaction that committed at %s", lsn(s.Meta.LSN), lsn(s.Pos.Commit))
+		commit := s.Pos.Commit
+		if s.kept.writing {
+			commit = s.kept.tx.commit
+		}
+		return fmt.Sprintf("%s of the transaction that committed at %s", lsn(s.Meta.LSN), lsn(commit))
 	}
 	if s.previous != 0 {
 		s.ended = r.resume.LSN
@@ -68,7 +73,8 @@ func (r *run) streaming(ctx context.Context, conn *pgconn.PgConn, fr *frames) er
 	g.Go(func() error { return in.run(ctx) })
 	g.Go(func() error { return s.run(ctx, in) })
 	g.Go(func() error { return r.watchWAL(ctx, in, fb) })
-	g.Go(func() error { return r.watchTables(ctx) })
+	parked := r.parking.Names()
+	g.Go(func() error { return r.watchTables(ctx, parked) })
 	if r.config.HeartbeatQuery != "" {
 		g.Go(func() error { return r.heartbeatQuery(ctx) })
 	}

@@ -42,6 +42,9 @@ func (s *stream) commitTransaction(ctx context.Context, b []byte) error {
 	if s.skip {
 		return nil
 	}
+	if err := s.parking.End(ctx, &s.Emitter); err != nil {
+		return err
+	}
 	had, err := s.End(ctx)
 	if err != nil {
 		return err
@@ -54,14 +57,14 @@ func (s *stream) commitTransaction(ctx context.Context, b []byte) error {
 		return err
 	}
 	s.mark(m.end, m.timeUs, false)
-	return nil
+	return s.boundary(ctx)
 }
 
 // mark places a mark after a whole transaction.
 func (s *stream) mark(confirm lsn, timeUs int64, force bool) {
 	s.Batch.Mark(connectors.Mark{
 		Order: uint64(s.previous), Confirm: uint64(confirm), TimeUs: timeUs, Events: s.Events, Txs: s.txs,
-		Resume: s.encoded, Force: force,
+		Resume: s.state(), Force: force,
 	})
 	s.marked, s.markedAt = confirm, s.Now
 }

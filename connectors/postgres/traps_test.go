@@ -212,8 +212,8 @@ d {"code":"b"} {"code":"b"} -> null
 tombstone {"code":"b"}`)
 	_ = r.stop()
 	d.exec("DROP INDEX code")
-	if err := start(t, l, c).fails(); !strings.Contains(err.Error(), "no replica identity") {
-		t.Fatal(err)
+	if p := start(t, l, c).parked("public.t"); !strings.Contains(p.Reason, "no replica identity") {
+		t.Fatalf("%+v", p)
 	}
 }
 

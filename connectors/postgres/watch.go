@@ -60,8 +60,11 @@ func newWatch(c *Config, tables []*table, l loads) *watch {
 }
 
 // watchTables looks until ctx ends. A table that was dropped and created again is for a new run, which publishes and loads it.
-func (r *run) watchTables(ctx context.Context) error {
+func (r *run) watchTables(ctx context.Context, parked []string) error {
 	w := newWatch(r.config, r.in.tables, r.resume.Loaded)
+	for _, name := range parked { // what became of it is seen when it is unparked
+		delete(w.tables, name)
+	}
 	w.truncated = func(root string) bool {
 		_, seen := r.truncated.LoadAndDelete(root)
 		return seen
@@ -196,7 +199,7 @@ func (w *watch) replaced(ctx context.Context, conn *pgconn.PgConn, name, what st
 	}
 	var obstacles []string
 	for _, f := range w.config.findings(in) {
-		if f.Level == connectors.LevelError {
+		if about := f.Collection(); f.Level == connectors.LevelError && (about == "" || about == name) {
 			obstacles = append(obstacles, f.Subject+": "+f.Problem+" ("+f.Remedy+")")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,12 @@ type system struct {
 
 func start(t *testing.T, setup ...string) *system {
 	t.Helper()
+	return startWith(t, nil, setup...)
+}
+
+// startWith is start with properties of the connector.
+func startWith(t *testing.T, props map[string]string, setup ...string) *system {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("runs the whole binary against real servers; run without -short")
 	}
@@ -49,8 +56,10 @@ func start(t *testing.T, setup ...string) *system {
 	if err != nil {
 		t.Fatal(err)
 	}
+	all := map[string]string{"database.dsn": dsn["source"], "table.include.list": `public\..*`, "topic.prefix": "shop"}
+	maps.Copy(all, props)
 	s.node, err = process.New(binary, t.TempDir(), process.Config{
-		Connectors: []process.Connector{{Name: "shop", Config: map[string]string{"database.dsn": dsn["source"], "table.include.list": `public\..*`, "topic.prefix": "shop"}}},
+		Connectors: []process.Connector{{Name: "shop", Config: all}},
 		Sinks:      []process.Sink{{Name: "copy", Topics: []string{"shop.public.*"}, Config: map[string]string{"dsn": dsn["target"]}}},
 	})
 	if err != nil {

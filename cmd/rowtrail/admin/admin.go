@@ -77,7 +77,9 @@ type Options struct {
 	// Restart starts a connector or sink (role) anew, and tells which node runs it.
 	Restart func(ctx context.Context, role, name string) (node int32, err error)
 	// Signal gives a connector a signal, and tells which node runs it.
-	Signal  func(ctx context.Context, name string, s connectors.Signal) (node int32, result connectors.SignalResult, err error)
+	Signal func(ctx context.Context, name string, s connectors.Signal) (node int32, result connectors.SignalResult, err error)
+	// Unpark has a connector unpark a table, and tells which node runs it.
+	Unpark  func(ctx context.Context, name string, u connectors.Unpark) (node int32, err error)
 	Version string
 	Pprof   bool
 	Logger  *slog.Logger
@@ -165,6 +167,7 @@ func (s *Server) routes(registry *prometheus.Registry) []route {
 		{"GET /v1/connectors/{name}", s.connector},
 		{"POST /v1/connectors/{name}/restart", s.restartConnector},
 		{"POST /v1/connectors/{name}/signal", s.signal},
+		{"POST /v1/connectors/{name}/unpark", s.unpark},
 		{"GET /v1/sinks", s.sinks},
 		{"GET /v1/sinks/{name}", s.sink},
 		{"POST /v1/sinks/{name}/restart", s.restartSink},
@@ -226,7 +229,7 @@ func health(w http.ResponseWriter, version string) {
 }
 
 // Readiness is the answer of /readyz: 200 when Ready, 503 otherwise. Degraded names connectors and sinks that
-// failed; the log serves without them, so they do not make the node unready.
+// failed, and parked tables; the log serves without them, so they do not make the node unready.
 type Readiness struct {
 	Ready    bool     `json:"ready"`
 	Reasons  []string `json:"reasons"`
@@ -243,6 +246,9 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	for _, c := range s.opts.Node.Connectors() {
 		if c.State == connectors.StateFailed {
 			degraded = append(degraded, fmt.Sprintf("connector %s: %s", c.Name, c.Error))
+		}
+		for _, p := range c.Parked {
+			degraded = append(degraded, fmt.Sprintf("connector %s: table %s is parked: %s", c.Name, p.Table, p.Reason))
 		}
 	}
 	for _, k := range s.opts.Node.Sinks() {

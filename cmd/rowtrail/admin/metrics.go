@@ -58,6 +58,9 @@ func Metrics() []Metric {
 		{"rowtrail_connector_events_total", counter, connector, "Events committed in the log since the process started."},
 		{"rowtrail_connector_transactions_total", counter, connector, "Source transactions committed in the log since the process started."},
 		{"rowtrail_connector_bytes_total", counter, connector, "Key and value bytes committed in the log since the process started."},
+		{"rowtrail_connector_parked_tables", gauge, connector, "Tables that are parked: their changes wait, raw, until someone mends what stands in their way."},
+		{"rowtrail_connector_parked_changes", gauge, connector, "Changes of parked tables that wait."},
+		{"rowtrail_connector_parked_bytes", gauge, connector, "Bytes of what waits of parked tables."},
 		{"rowtrail_connector_load_tables", gauge, connector, "Tables of the running initial load; absent when none runs."},
 		{"rowtrail_connector_load_tables_done", gauge, connector, "Tables of the initial load that are in the log."},
 		{"rowtrail_connector_load_rows", gauge, connector, "Rows of the initial load that are read."},
@@ -230,6 +233,14 @@ func (c *collector) connectors(emit emitter) {
 		emit("rowtrail_connector_events_total", float64(s.Events), s.Name)
 		emit("rowtrail_connector_transactions_total", float64(s.Transactions), s.Name)
 		emit("rowtrail_connector_bytes_total", float64(s.Bytes), s.Name)
+		var changes, bytes int64
+		for _, p := range s.Parked {
+			changes += p.Changes
+			bytes += p.Bytes
+		}
+		emit("rowtrail_connector_parked_tables", float64(len(s.Parked)), s.Name)
+		emit("rowtrail_connector_parked_changes", float64(changes), s.Name)
+		emit("rowtrail_connector_parked_bytes", float64(bytes), s.Name)
 		if s.Load != nil {
 			emit("rowtrail_connector_load_tables", float64(s.Load.Tables), s.Name)
 			emit("rowtrail_connector_load_tables_done", float64(s.Load.TablesDone), s.Name)

@@ -19,8 +19,8 @@ func (a *app) connectorsCommand() *cobra.Command {
 		func(s connectors.Status) []any {
 			return []any{s.Name, s.Type, nodeText(s.Node, s.Here), s.State, s.Position, s.Events, s.Transactions, bytesText(s.LagBytes), s.LagEvents, secondsText(s.LagSeconds),
 				load(s.Load), trouble(s)}
-		})
-	c.AddCommand(a.signalCommand())
+		}, a.printParked)
+	c.AddCommand(a.signalCommand(), a.unparkCommand())
 	return c
 }
 
@@ -37,10 +37,17 @@ func nodeText(node int32, here bool) string {
 
 // trouble is why a connector does not go on or, while it does, what of it needs a person.
 func trouble(s connectors.Status) string {
-	if s.Error != "" || len(s.Warnings) == 0 {
+	var list []string
+	if len(s.Parked) > 0 {
+		list = append(list, fmt.Sprintf("%d parked tables", len(s.Parked)))
+	}
+	if len(s.Warnings) > 0 {
+		list = append(list, "warning: "+strings.Join(s.Warnings, "; "))
+	}
+	if s.Error != "" || len(list) == 0 {
 		return s.Error
 	}
-	return "warning: " + strings.Join(s.Warnings, "; ")
+	return strings.Join(list, "; ")
 }
 
 func load(l *connectors.LoadStatus) string {
@@ -60,11 +67,11 @@ func (a *app) sinksCommand() *cobra.Command {
 		func(s sink.Status) []any {
 			return []any{s.Name, s.Type, nodeText(s.Node, s.Here), s.State, strings.Join(s.Topics, ","), s.Events, s.Transactions, bytesText(s.LagBytes), s.LagEvents,
 				secondsText(s.LagSeconds), s.Error}
-		})
+		}, func([]sink.Status) error { return nil })
 }
 
-// statusCommand lists the connectors or the sinks, or prints one of them.
-func statusCommand[S any](a *app, role, example string, head []string, row func(S) []any) *cobra.Command {
+// statusCommand lists the connectors or the sinks, or prints one of them; more prints what does not go into a row.
+func statusCommand[S any](a *app, role, example string, head []string, row func(S) []any, more func([]S) error) *cobra.Command {
 	c := &cobra.Command{
 		Use:     role + "s [NAME]",
 		Short:   "Print the state and lag of " + role + "s, and the node that runs each",
@@ -90,7 +97,10 @@ func statusCommand[S any](a *app, role, example string, head []string, row func(
 			for _, s := range list {
 				t.row(row(s)...)
 			}
-			return t.flush()
+			if err := t.flush(); err != nil {
+				return err
+			}
+			return more(list)
 		},
 	}
 	a.httpFlag(c)

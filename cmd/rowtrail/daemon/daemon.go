@@ -251,7 +251,7 @@ func (d *Daemon) openAdmin() error {
 	if d.admin == nil {
 		return nil
 	}
-	opts := admin.Options{Node: d, Restart: d.Restart, Signal: d.Signal, Version: d.opts.Version, Pprof: d.cfg.Listen.Pprof, Logger: d.logger.With("part", "admin")}
+	opts := admin.Options{Node: d, Restart: d.Restart, Signal: d.Signal, Unpark: d.Unpark, Version: d.opts.Version, Pprof: d.cfg.Listen.Pprof, Logger: d.logger.With("part", "admin")}
 	if d.external() {
 		opts.Elsewhere = strings.Join(d.cfg.Log.Kafka.Brokers, ",")
 	} else {

@@ -114,10 +114,13 @@ func (d *Daemon) taskOf(r *runner) tasks.Task {
 			if s.Signal != nil {
 				state += " " + s.Signal.Request + s.Signal.ID
 			}
+			for _, p := range s.Parked {
+				state += " " + p.Table + " " + p.State + " " + p.Reason
+			}
 			return state
 		}
-		if signaler, ok := r.connector.(connectors.Signaler); ok {
-			t.Ask = func(ctx context.Context, what json.RawMessage) { d.takeSignal(ctx, signaler, r.name, what) }
+		if r.connector != nil {
+			t.Ask = func(ctx context.Context, what json.RawMessage) { d.take(ctx, r, what) }
 		}
 	} else {
 		t.Status = func() any { return d.sinkStatus(r) }
