@@ -84,6 +84,9 @@ func (r *run) capture(ctx context.Context) error {
 // start begins where the source is now: with snapshots of all tables, or for chunks beside the stream.
 func (r *run) start(ctx context.Context, s *session) (view *snapshots, err error) {
 	var p *point
+	if r.before, err = s.beforeBegin(ctx); err != nil {
+		return nil, err
+	}
 	if r.config.Locking != LockingNone && r.config.Snapshot != SnapshotNoData && len(r.tables) > 0 {
 		if view, p, err = r.snapshots(ctx); err != nil {
 			return nil, err
@@ -115,7 +118,7 @@ func (r *run) goOn(ctx context.Context, s *session) error {
 	}
 	if now := r.server.identity(); r.resume.uuid != now { // places of another server say nothing here
 		p := *r.resume.point
-		p.at = place{}
+		p.at, p.seek = place{}, nil
 		r.resume.uuid, r.resume.point = now, &p
 	}
 	return nil
@@ -149,6 +152,11 @@ func (r *run) markStart(ctx context.Context, l *loader) error {
 	if p.held, err = l.held.json(); err != nil {
 		return err
 	}
+	e := &connectors.Emitter{Settings: &r.config.Settings, Writer: r.writer, Batch: b}
+	if err := r.clearRaw(ctx, e); err != nil {
+		return err
+	}
+	b = e.Batch
 	b.Mark(connectors.Mark{Order: p.commits, Confirm: p.commits, TimeUs: p.timeUs, Resume: p, Force: true})
 	if err := r.writer.Send(ctx, b); err != nil {
 		return err

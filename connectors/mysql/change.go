@@ -15,8 +15,11 @@ func (s *stream) rows(ctx context.Context, e *binlog.Event) error {
 	}
 	ordinal := s.group.ordinal
 	defer func() { s.group.ordinal = ordinal + 1 }()
-	if s.group.skip || e.Rows.Table == nil {
+	if e.Rows.Table == nil {
 		return nil
+	}
+	if s.group.skip {
+		return s.seekRows(ctx, e)
 	}
 	r, err := s.relation(ctx, e.Rows.Table)
 	if r == nil || err != nil {
@@ -24,6 +27,14 @@ func (s *stream) rows(ctx context.Context, e *binlog.Event) error {
 	}
 	if skip, err := s.undone(ctx, r); skip || err != nil {
 		return err
+	}
+	if wait, err := s.waits(ctx, r); err != nil {
+		return err
+	} else if wait {
+		s.group.touched[r] = ordinal
+		return s.holdRows(ctx, e)
+	} else if !s.counts(r) {
+		return nil
 	}
 	window := s.loader.load.Window(r.Collection)
 	signals := r.signals && e.Rows.Op == event.OpCreate

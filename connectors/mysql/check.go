@@ -98,6 +98,9 @@ func Check(ctx context.Context, c *Config) []connectors.Finding {
 		return []connectors.Finding{connectors.FindingOf("connection", err)}
 	}
 	list := append(c.findings(in), c.lockFindings(in)...)
+	if err := c.preparedFindings(ctx, s, &list); err != nil {
+		list = append(list, connectors.FindingOf("connection", err))
+	}
 	if r := (&run{Connector: &Connector{config: c}, server: in.server}); in.mayDump {
 		if err := r.free(ctx, s); err != nil {
 			list = append(list, connectors.FindingOf("database.server.id", err))

@@ -244,6 +244,7 @@ func (s *session) execute(ctx context.Context, sql string) error {
 const (
 	erAccessDenied    = 1045
 	erDBAccessDenied  = 1044
+	erXARecover       = 1401 // MySQL: without XA_RECOVER_ADMIN
 	erTooManyConns    = 1040
 	erParse           = 1064
 	erTableDenied     = 1142

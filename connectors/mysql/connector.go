@@ -16,6 +16,7 @@ import (
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
+	"github.com/rowtrail/rowtrail/connectors/raw"
 )
 
 const queryTimeout = 30 * time.Second
@@ -95,9 +96,11 @@ type run struct {
 	server   *server
 	replica  bool
 	writer   *connectors.Writer
+	raw      *raw.Store
 	resume   *resume
 	fresh    bool // there was no resume point, or it is given up
 	always   bool // all tables are loaded, whatever was
+	before   *beforeBegin
 	tables   []*table
 	receiver *receiver
 	stream   *stream
@@ -174,6 +177,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	}()
 	value, err := writer.Resume(ctx)
 	if err != nil {
+		return err
+	}
+	if r.raw, err = r.openRaw(ctx, writer); err != nil {
 		return err
 	}
 	if value != nil {

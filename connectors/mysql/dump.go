@@ -68,7 +68,9 @@ func (r *run) startDump(ctx context.Context, s *session) (net.Conn, error) {
 		"@master_binlog_checksum = @@global.binlog_checksum", "@source_binlog_checksum = @@global.binlog_checksum",
 		fmt.Sprintf("@master_heartbeat_period = %d", period), fmt.Sprintf("@source_heartbeat_period = %d", period),
 	}
-	if r.config.MariaDB {
+	if r.config.MariaDB && r.resume.point.seek != nil {
+		settings = append(settings, fmt.Sprintf("@mariadb_slave_capability = %d", mariaCapability))
+	} else if r.config.MariaDB {
 		set, err := r.resume.point.executed()
 		if err != nil {
 			return nil, err
@@ -124,7 +126,17 @@ func (c *Config) registrationError(err error) error {
 func (r *run) dumpCommand() ([]byte, error) {
 	p := r.resume.point
 	b := []byte{0, 0, 0, 0}
+	flags := uint16(0)
+	if r.config.MariaDB && r.config.Query {
+		flags = dumpAnnotateRows
+	}
 	switch {
+	case p.seek != nil:
+		b = append(b, mysql.COM_BINLOG_DUMP)
+		b = binary.LittleEndian.AppendUint32(b, p.seek.position())
+		b = binary.LittleEndian.AppendUint16(b, flags)
+		b = binary.LittleEndian.AppendUint32(b, r.config.serverID)
+		return append(b, p.seek.from.file...), nil
 	case p.base == nil:
 		if p.at.pos > 1<<32-1 {
 			return nil, &connectors.Fault{
@@ -138,12 +150,8 @@ func (r *run) dumpCommand() ([]byte, error) {
 		b = binary.LittleEndian.AppendUint32(b, r.config.serverID)
 		return append(b, p.at.file...), nil
 	case r.config.MariaDB: // from @slave_connect_state
-		flags := uint16(0)
-		if r.config.Query {
-			flags = dumpAnnotateRows
-		}
 		b = append(b, mysql.COM_BINLOG_DUMP)
-		b = binary.LittleEndian.AppendUint32(b, 4)
+		b = binary.LittleEndian.AppendUint32(b, fileStart)
 		b = binary.LittleEndian.AppendUint16(b, flags)
 		return binary.LittleEndian.AppendUint32(b, r.config.serverID), nil
 	}

@@ -3,7 +3,6 @@ package mysql
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/rowtrail/rowtrail/connectors"
@@ -23,6 +22,8 @@ type group struct {
 	id       *gtid.GTID
 	name     string // its GTID, or where it begins
 	alter    bool   // MariaDB: its ALTER TABLE only begins, or is rolled back
+	hold     *hold  // it is, or may be, prepared only: its rows do not count yet
+	replay   replay // which rows of a hold count now
 
 	ordinal    int               // of row events
 	touched    map[*relation]int // the last of them that was written, of each table
@@ -48,7 +49,7 @@ func (e *undoError) Error() string {
 	return "transaction " + e.group + " was rolled back at the source: it is read again without its rows"
 }
 
-func (s *stream) beginGTID(e *binlog.Event) error {
+func (s *stream) beginGTID(ctx context.Context, e *binlog.Event) error {
 	if s.group.open {
 		return malformed("transaction %s does not end before the next one", s.group.name)
 	}
@@ -57,7 +58,7 @@ func (s *stream) beginGTID(e *binlog.Event) error {
 	if !g.Anonymous {
 		s.group.id = identifier(g)
 		s.group.name = s.group.id.String()
-		s.group.skip = s.point.has(*s.group.id)
+		s.group.skip = s.group.skip || s.point.has(*s.group.id)
 		s.Meta.Binlog.GTID = s.group.name
 		s.ID = append(s.ID[:0], s.group.name...)
 	}
@@ -67,6 +68,9 @@ func (s *stream) beginGTID(e *binlog.Event) error {
 	s.group.explicit = g.MariaDB && !g.Standalone
 	s.group.alter = g.StartAlter || g.RollbackAlter
 	s.group.undo = s.run.undoOf(s.group.name)
+	if g.Prepared {
+		return s.beginHold(ctx, string(g.XID))
+	}
 	return nil
 }
 
@@ -85,10 +89,12 @@ func (s *stream) open(e *binlog.Event) {
 		touched = map[*relation]int{}
 	}
 	start := e.End - min(e.End, uint64(e.Header.Size))
+	s.sought(place{s.file, start})
 	s.group = group{open: true, touched: touched, savepoints: s.group.savepoints[:0], name: fmt.Sprintf("%s:%d", s.file, start)}
 	s.Meta = event.Meta{TsMs: s.Meta.TsMs, Binlog: event.Binlog{ServerID: e.Header.ServerID, File: s.file, Pos: start}}
 	s.Begin(event.Position{Commit: s.point.commits + 1})
 	s.ID = event.AppendBinlogTransactionID(s.ID, "", s.file, start)
+	s.group.skip = s.point.seeks(place{s.file, start})
 	s.at(int64(e.Header.Timestamp) * 1e6)
 }
 
@@ -118,6 +124,9 @@ func (s *stream) commit(ctx context.Context, e *binlog.Event) error {
 	if !s.group.open {
 		return malformed("a commit outside of a transaction")
 	}
+	if err := s.endHold(ctx); err != nil {
+		return err
+	}
 	return s.finish(ctx, e)
 }
 
@@ -127,6 +136,9 @@ func (s *stream) finish(ctx context.Context, e *binlog.Event) error {
 	g.open = false
 	if g.skip {
 		return nil
+	}
+	if err := s.run.raw.End(ctx, &s.Emitter); err != nil {
+		return err
 	}
 	had, err := s.End(ctx)
 	if err != nil {
@@ -138,10 +150,16 @@ func (s *stream) finish(ctx context.Context, e *binlog.Event) error {
 	if s.point, err = s.point.after(g.id, place{s.file, e.End}, s.Pos.CommitTime); err != nil {
 		return &connectors.Fault{Problem: "the position after transaction " + g.name + " cannot be kept", Err: err, Remedy: s.config.again()}
 	}
-	s.run.forgetUndo()
+	s.run.forgetUndo(g.name)
 	turns, err := s.turn(ctx)
 	if err != nil {
 		return err
+	}
+	if len(g.undo) > 0 { // else the next one that was rolled back would have this one read again, too, and this one that one
+		if err := s.settle(ctx); err != nil {
+			return err
+		}
+		return s.boundary(ctx)
 	}
 	// Without a record there is nothing to commit with the position: now and then it goes alone.
 	if idle := s.Now.Sub(s.markedAt) >= idleEvery; had || idle || turns || s.Batch != nil && !s.Batch.Empty() {
@@ -153,7 +171,7 @@ func (s *stream) finish(ctx context.Context, e *binlog.Event) error {
 }
 
 // cut is the begin of a file inside of a group: the server crashed while it wrote, and takes the group back when it recovers.
-func (s *stream) cut(*binlog.Event) error {
+func (s *stream) cut(ctx context.Context) error {
 	if !s.group.open {
 		return nil
 	}
@@ -161,6 +179,9 @@ func (s *stream) cut(*binlog.Event) error {
 		return s.takeBack(0)
 	}
 	s.group.open = false
+	if h := s.group.hold; h != nil {
+		return s.run.raw.Drop(ctx, &s.Emitter, h.id)
+	}
 	return nil
 }
 
@@ -172,16 +193,22 @@ func (s *stream) rollback(ctx context.Context, e *binlog.Event) error {
 	if err := s.undoFrom(ctx, 0); err != nil {
 		return err
 	}
+	if err := s.endHold(ctx); err != nil {
+		return err
+	}
 	return s.finish(ctx, e)
 }
 
 // savepoint is SAVEPOINT, RELEASE or ROLLBACK TO.
 func (s *stream) savepoint(e *binlog.Event) error {
 	g := &s.group
+	verb, name := savepointName(e.Query.Text)
 	if !g.open || g.skip {
+		if g.hold != nil && verb == "ROLLBACK" {
+			g.hold.refused = true
+		}
 		return nil
 	}
-	verb, name := savepointName(e.Query.Text)
 	at := -1
 	for i := range g.savepoints {
 		if g.savepoints[i].name == name {
@@ -272,42 +299,8 @@ func (c *Connector) undoOf(group string) []spanOf {
 	return c.undo.undo
 }
 
-func (c *Connector) forgetUndo() { c.undo = nil }
-
-// xa is XA START, END, COMMIT and ROLLBACK.
-func (s *stream) xa(ctx context.Context, e *binlog.Event) error {
-	words := bytes.Fields(bytes.ToUpper(e.Query.Text))
-	if len(words) < 2 {
-		return malformed("statement %q", e.Query.Text)
-	}
-	switch verb := string(words[1]); verb {
-	case "START", "BEGIN":
-		return s.begin(e)
-	case "END":
-		return nil
-	case "COMMIT", "ROLLBACK":
-		if !s.group.open {
-			s.open(e)
-		}
-		return s.finish(ctx, e)
-	}
-	return malformed("statement %q", e.Query.Text)
-}
-
-// xaPrepare ends the group of an XA transaction, which is committed later, or never.
-func (s *stream) xaPrepare(ctx context.Context, e *binlog.Event) error {
-	if !s.group.open {
-		return malformed("XA PREPARE outside of a transaction")
-	}
-	if !e.XA.OnePhase && s.Pos.Order > 0 {
-		return errXA(s.group.name)
-	}
-	return s.finish(ctx, e)
-}
-
-func errXA(group string) error {
-	return &connectors.Fault{
-		Problem: "transaction " + group + " changes captured tables in two phases (XA PREPARE)", Err: errors.New("such transactions are not captured yet"),
-		Remedy: "commit with XA COMMIT ... ONE PHASE, or leave the tables out with table.exclude.list",
+func (c *Connector) forgetUndo(group string) {
+	if c.undo != nil && c.undo.group == group {
+		c.undo = nil
 	}
 }

@@ -24,6 +24,7 @@ type point struct {
 	timeUs  int64  // of the last one's commit
 	load    []byte // what the load has to go on from; nil: nothing is to be loaded
 	held    []byte // the tables whose rows are in the log, a tableSet; nil: it is not known
+	seek    *seek  // for transactions that were prepared before the point; nil: none are looked for
 }
 
 // after is the point after one more transaction.
@@ -111,6 +112,8 @@ type resumeJSON struct {
 	TimeUs  int64    `json:"ts_us"`
 	Load    []byte   `json:"load,omitempty"`
 
+	Seek *seekJSON `json:"seek,omitempty"`
+
 	Held json.RawMessage `json:"tables,omitempty"` // appended by hand: with many tables it is the most of it, and the same in every commit
 }
 
@@ -119,6 +122,9 @@ const resumeVersion = 1
 func (r *resume) append(dst []byte) ([]byte, error) {
 	j := resumeJSON{
 		Version: resumeVersion, Source: r.source, Server: r.uuid, File: r.point.at.file, Pos: r.point.at.pos, Commits: r.point.commits, TimeUs: r.point.timeUs, Load: r.point.load,
+	}
+	if r.point.seek != nil {
+		j.Seek = r.point.seek.json()
 	}
 	set, err := r.point.executed()
 	if err != nil {
@@ -151,6 +157,9 @@ func parseResume(b []byte) (*resume, error) {
 		return nil, fmt.Errorf("%w: %d, this build knows %d", errNewerResume, j.Version, resumeVersion)
 	}
 	r := &resume{source: j.Source, uuid: j.Server, point: &point{at: place{j.File, j.Pos}, commits: j.Commits, timeUs: j.TimeUs, load: j.Load, held: j.Held}}
+	if j.Seek != nil {
+		r.point.seek = j.Seek.seek()
+	}
 	if j.GTID == nil {
 		return r, nil
 	}
@@ -198,6 +207,9 @@ func (c *Config) again() string {
 // begin is the point where a connector without resume point begins: everything up to it is left to the load, or out.
 func (r *run) begin(ctx context.Context, s *session, at place) (*point, error) {
 	p := &point{at: at, timeUs: time.Now().UnixMicro()}
+	if err := r.seek(ctx, s, p); err != nil {
+		return nil, err
+	}
 	if !r.server.gtids() {
 		return p, nil
 	}

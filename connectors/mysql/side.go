@@ -65,8 +65,20 @@ func (r *run) lookUp(ctx context.Context, schema, name string) (*table, error) {
 
 // transactional tells whether a table's engine can take changes back.
 func (r *run) transactional(ctx context.Context, t *relation) (bool, error) {
+	yes, err := r.engine(ctx, t)
+	if err == nil && yes == nil {
+		err = &connectors.Fault{
+			Problem: "a transaction that changed table " + t.Collection + " was rolled back in part, and the table is gone, so that it cannot be told whether its engine took the change back",
+			Remedy:  "leave the table out with table.exclude.list, or " + r.config.again(),
+		}
+	}
+	return yes != nil && *yes, err
+}
+
+// engine is transactional where the table may be gone: nil then.
+func (r *run) engine(ctx context.Context, t *relation) (*bool, error) {
 	if t.transactional != nil {
-		return *t.transactional, nil
+		return t.transactional, nil
 	}
 	err := r.side.use(ctx, func(s *session) error {
 		list, err := s.query(ctx, `SELECT e.transactions FROM information_schema.tables t JOIN information_schema.engines e ON e.engine = t.engine
@@ -74,20 +86,13 @@ func (r *run) transactional(ctx context.Context, t *relation) (bool, error) {
 		if err != nil {
 			return fmt.Errorf("ask for the engine of table %s: %w", t.Collection, err)
 		}
-		if len(list) == 0 {
-			return &connectors.Fault{
-				Problem: "a transaction that changed table " + t.Collection + " was rolled back in part, and the table is gone, so that it cannot be told whether its engine took the change back",
-				Remedy:  "leave the table out with table.exclude.list, or " + r.config.again(),
-			}
+		if len(list) > 0 {
+			yes := string(list[0][0]) == "YES"
+			t.transactional = &yes
 		}
-		yes := string(list[0][0]) == "YES"
-		t.transactional = &yes
 		return nil
 	})
-	if err != nil {
-		return false, err
-	}
-	return *t.transactional, nil
+	return t.transactional, err
 }
 
 // watch looks how far the source's binlog goes, for the lag in bytes.

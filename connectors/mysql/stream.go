@@ -148,7 +148,7 @@ func (s *stream) event(ctx context.Context, e *binlog.Event) error {
 	case binlog.KindTable, binlog.KindNothing, binlog.KindPreviousGTIDs, binlog.KindPayload:
 		return nil
 	case binlog.KindGTID:
-		return s.beginGTID(e)
+		return s.beginGTID(ctx, e)
 	case binlog.KindBegin:
 		return s.begin(e)
 	case binlog.KindXID, binlog.KindCommit:
@@ -170,7 +170,7 @@ func (s *stream) event(ctx context.Context, e *binlog.Event) error {
 		return nil
 	case binlog.KindRotate:
 		s.file = string(e.Rotate.File)
-		if e.Header.Flags&binlog.FlagArtificial == 0 && s.point.base == nil && !s.group.open {
+		if e.Header.Flags&binlog.FlagArtificial == 0 && s.point.base == nil && s.point.seek == nil && !s.group.open {
 			next := *s.point
 			next.at = place{s.file, e.Rotate.Position}
 			s.point = &next
@@ -178,7 +178,7 @@ func (s *stream) event(ctx context.Context, e *binlog.Event) error {
 		return nil
 	case binlog.KindFormat:
 		clear(s.relations)
-		return s.cut(e)
+		return s.cut(ctx)
 	case binlog.KindHeartbeat:
 		return s.idle(ctx)
 	}
@@ -199,7 +199,11 @@ func (s *stream) placeMark(ctx context.Context, force bool) error {
 
 // idle takes a heartbeat of the source: the position of transactions that hold nothing captured goes into the log, too.
 func (s *stream) idle(ctx context.Context) error {
-	if s.group.open || s.mark == s.point {
+	if s.group.open {
+		return nil
+	}
+	s.sought(place{s.file, s.end}) // there is no more
+	if s.mark == s.point {
 		return nil
 	}
 	return s.placeMark(ctx, true)

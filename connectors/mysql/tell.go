@@ -263,6 +263,11 @@ func (s *stream) startLoad(ctx context.Context) error {
 		s.run.log.Info("load begins", "tables", l.total, "at", s.point.String())
 		l.report("", nil)
 	}
+	if s.run.fresh {
+		if err := s.run.clearRaw(ctx, &s.Emitter); err != nil {
+			return err
+		}
+	}
 	fresh := l.fresh
 	l.fresh = nil
 	for _, name := range fresh {

@@ -253,6 +253,17 @@ func TestM12TransactionEnds(t *testing.T) {
 			"INSERT INTO t SELECT 33, LENGTH(UUID())")
 		equal(t, ids(l.waitFor(8, "p."+d.name+".t")), "c1 c2 c4 c6 c8 c30 c32 c33")
 		equal(t, ids(l.waitFor(4, "p."+d.name+".my")), "c1 c7 c20 c31")
+		// Several of them at once: each is read again, and none makes another one be read again for ever.
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		d.exec("INSERT INTO t VALUES (39, 0)") // is read again, too
+		for id := 40; id < 44; id++ {
+			w.exec("BEGIN", fmt.Sprintf("INSERT INTO t SELECT %d, LENGTH(UUID())", id), fmt.Sprintf("INSERT INTO my SELECT %d, LENGTH(UUID())", id), "ROLLBACK")
+		}
+		r = start(t, l, d.config(nil)).streaming()
+		equal(t, ids(l.waitFor(8, "p."+d.name+".my")), "c1 c7 c20 c31 c40 c41 c42 c43")
+		equal(t, ids(l.waitFor(9, "p."+d.name+".t")), "c1 c2 c4 c6 c8 c30 c32 c33 c39")
 		if s := r.c.Status(); s.State != connectors.StateStreaming {
 			t.Errorf("%+v", s)
 		}

@@ -30,6 +30,8 @@ type Decoder struct {
 	payload payload
 	unpack  unpacker
 	text    []byte // arena of the event's rows
+
+	replaying bool // the event does not end a statement of the dump
 }
 
 // NewDecoder begins a dump.
@@ -147,7 +149,7 @@ func (d *Decoder) place(low uint64) {
 
 func (d *Decoder) decode(h Header, body []byte, inner bool) (*Event, error) {
 	e := &d.event
-	e.Kind, e.Header, e.Inner, e.Text = KindNothing, h, inner, nil
+	e.Kind, e.Header, e.Inner, e.Text, e.body = KindNothing, h, inner, nil, body
 	err := d.content(e, h, body)
 	e.End = d.end
 	if err != nil {

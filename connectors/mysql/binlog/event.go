@@ -45,6 +45,8 @@ type Event struct {
 	Table   *Table
 	Rows    Rows
 	Payload Payload
+
+	body []byte
 }
 
 // Format is what a binlog file says of itself.
@@ -91,9 +93,10 @@ type GTID struct {
 	Standalone     bool   // one statement follows, without an end
 	Transactional  bool   // can be rolled back
 	DDL            bool
-	Prepared       bool // XA PREPARE
-	Completed      bool // XA COMMIT or ROLLBACK
-	StartAlter     bool // the ALTER TABLE that follows only begins: it counts when its number comes again with CommitAlter
+	Prepared       bool   // XA PREPARE
+	Completed      bool   // XA COMMIT or ROLLBACK
+	XID            []byte // of Prepared and Completed, as in XAPrepare
+	StartAlter     bool   // the ALTER TABLE that follows only begins: it counts when its number comes again with CommitAlter
 	CommitAlter    bool
 	RollbackAlter  bool
 	AlterNumber    uint64 // Number of the ALTER TABLE's begin

@@ -63,6 +63,17 @@ const (
 	typePartialRowData    Type = 172
 )
 
+// rows tells the types of table maps and rows.
+func (t Type) rows() bool {
+	switch t {
+	case typeTableMap, typeWriteRows0, typeUpdateRows0, typeDeleteRows0, typeWriteRows1, typeUpdateRows1, typeDeleteRows1, typeWriteRows2, typeUpdateRows2,
+		typeDeleteRows2, typePartialUpdateRows, typePartialRowData, typeWriteRows1Packed, typeUpdateRows1Packed, typeDeleteRows1Packed,
+		typeWriteRows2Packed, typeUpdateRows2Packed, typeDeleteRows2Packed:
+		return true
+	}
+	return false
+}
+
 func (t Type) String() string {
 	switch t {
 	case typeQuery:

@@ -3,7 +3,6 @@ package binlog
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 )
 
 // Codes of a query's status variables. They are written in rising order; what an unknown one means for the bytes after it is not
@@ -198,9 +197,7 @@ func (x *XAPrepare) parse(body []byte) error {
 		return malformed("XA id of %d and %d bytes", global, branch)
 	}
 	g, b := r.take(int(global)), r.take(int(branch))
-	x.XID = append(hex.AppendEncode(append(x.XID[:0], "X'"...), g), "',X'"...)
-	x.XID = append(hex.AppendEncode(x.XID, b), "',"...)
-	x.XID = appendUint(x.XID, uint64(format))
+	x.XID = appendXID(x.XID[:0], format, g, b)
 	return r.err
 }
 
@@ -263,9 +260,9 @@ func (g *GTID) maria(h Header, body []byte) error {
 		g.CommitID = r.uint64()
 	}
 	if g.Prepared || g.Completed {
-		r.uint32()
-		global, branch := int(r.uint8()), int(r.uint8())
-		r.take(global + branch)
+		format, global, branch := r.uint32(), int(r.uint8()), int(r.uint8())
+		first := r.take(global)
+		g.XID = appendXID(nil, format, first, r.take(branch))
 	}
 	if r.err != nil || len(r.b) == 0 {
 		return r.err

@@ -68,7 +68,7 @@ func (d *Decoder) rows(e *Event, typ Type, body []byte) error {
 		return ErrTruncated
 	}
 	end := flags&flagStatementEnd != 0
-	if end {
+	if end && !d.replaying {
 		defer d.tables.end()
 	}
 	if n == 0 && len(r.b) == 0 && (id == 1<<48-1 || id == 1<<32-1 || id == 1<<24-1) {

@@ -58,6 +58,8 @@ type Table struct {
 	PrimaryKey       []KeyPart // with FULL
 	// Err is why the columns cannot be read: rows of the table cannot be decoded, those of others can.
 	Err error
+
+	body []byte
 }
 
 // WireColumn is a column as the table map has it.
@@ -154,7 +156,7 @@ func (d *Decoder) table(e *Event, body []byte) error {
 // parseTable reads a table map. Only one whose name cannot be read is an error: others concern no table but theirs.
 func parseTable(b []byte, mariaDB bool) (*Table, error) {
 	r := reader{b: b}
-	t := &Table{ID: r.fixed(6), Flags: r.uint16()}
+	t := &Table{ID: r.fixed(6), Flags: r.uint16(), body: b}
 	t.Schema = string(r.take(int(r.uint8())))
 	r.uint8()
 	t.Name = string(r.take(int(r.uint8())))
