@@ -164,6 +164,11 @@ func (e *Emitter) SchemaOnce(ctx context.Context, t *Table) error {
 
 // Change writes one event; Pos and Meta are set, and there is room. keyRow is the image that has the key.
 func (e *Emitter) Change(t *Table, op event.Op, before, after, keyRow event.Row, absent []uint16) error {
+	return e.change(t, op, before, after, keyRow, absent, nil)
+}
+
+// change is Change; newKey is nil but for a delete whose row goes on under that key, which its tombstone tells as well.
+func (e *Emitter) change(t *Table, op event.Op, before, after, keyRow event.Row, absent []uint16, newKey []byte) error {
 	b := e.Batch
 	buf := b.Buf()
 	e.Pos.Schema, e.Pos.Absent = t.Schema.ID, absent
@@ -189,10 +194,10 @@ func (e *Emitter) Change(t *Table, op event.Op, before, after, keyRow event.Row,
 	case t.keyedOnly:
 		return t.unkeyed()
 	}
-	b.Header(event.PositionHeader, head.Of(buf))
+	e.placed(newKey, head.Of(buf))
 	b.Record(t.Topic, 0, k, value.Of(buf), e.Now)
 	if op == event.OpDelete && keyed && e.Settings.Tombstones {
-		b.Header(event.PositionHeader, head.Of(buf))
+		e.placed(newKey, head.Of(buf))
 		b.Record(t.Topic, 0, k, nil, e.Now)
 	}
 	return nil
@@ -205,6 +210,14 @@ func (t *Table) unkeyed() error {
 		Remedy:     "`rowtrail topics alter " + t.Topic + " --config cleanup.policy=delete`, or name columns in message.key.columns, or give the table a primary key",
 		Collection: t.Collection,
 	}
+}
+
+// placed adds the headers of a change or its tombstone.
+func (e *Emitter) placed(newKey, position []byte) {
+	if newKey != nil {
+		e.Batch.Header(event.NewKeyHeader, newKey)
+	}
+	e.Batch.Header(event.PositionHeader, position)
 }
 
 // Rekey writes a key change: delete and tombstone of the old key, create of the new one (P9). Both are part of the same
@@ -225,8 +238,7 @@ func (e *Emitter) Rekey(t *Table, old, row event.Row, absent []uint16, next func
 	newKey.To = len(buf)
 	b.Keep(buf)
 	oldBytes, newBytes := oldKey.Of(buf), newKey.Of(buf)
-	b.Header(event.NewKeyHeader, newBytes)
-	if err := e.Change(t, event.OpDelete, old, nil, old, nil); err != nil {
+	if err := e.change(t, event.OpDelete, old, nil, old, nil, newBytes); err != nil {
 		return err
 	}
 	next()

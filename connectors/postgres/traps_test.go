@@ -234,7 +234,7 @@ r {"id":1} null -> {"id":1,"v":"x"}
 d {"id":1} `+before+` -> null
 tombstone {"id":1}
 c {"id":2} null -> {"id":2,"v":"x"}`)
-			if list[1].Headers[event.NewKeyHeader] != `{"id":2}` || list[3].Headers[event.OldKeyHeader] != `{"id":1}` {
+			if list[1].Headers[event.NewKeyHeader] != `{"id":2}` || list[2].Headers[event.NewKeyHeader] != `{"id":2}` || list[3].Headers[event.OldKeyHeader] != `{"id":1}` {
 				t.Fatalf("headers %v %v", list[1].Headers, list[3].Headers)
 			}
 			if list[1].Pos.Order != 1 || list[2].Pos.Order != 1 || list[3].Pos.Order != 2 {

@@ -125,13 +125,6 @@ func rowEntries() []entry {
 			},
 		},
 		{
-			id: "newkey-of-tombstones", servers: everywhere(), by: byRowtrail,
-			reason: "When a key changes, the delete of the old row has the header `__debezium.newkey`. Debezium's tombstone behind it has the header, too.",
-			match: func(d *difference) bool {
-				return d.path == "headers.__debezium.newkey" && isMissing(d.ours) && d.ourRecord.value == nil && d.theirRecord.value == nil
-			},
-		},
-		{
 			id: "unique-index", servers: postgresOnly(), by: byRowtrail,
 			reason: "A table without a primary key and with `REPLICA IDENTITY FULL` has no key, also when it has a unique index, which Debezium takes for the key. " +
 				"Name the index in `REPLICA IDENTITY USING INDEX`, or the columns in `message.key.columns`.",

@@ -222,10 +222,8 @@ func (tx *Tx) Rekey(tab *Table, before, after event.Row) {
 	oldKey, newKey := key(before), key(after)
 	n := len(tx.records)
 	tx.Change(tab, event.OpDelete, before, nil)
-	for _, rec := range tx.records[n:] {
-		if rec.Value != nil {
-			rec.Headers = append(slices.Clip(rec.Headers), kgo.RecordHeader{Key: event.NewKeyHeader, Value: newKey})
-		}
+	for _, rec := range tx.records[n:] { // the tombstone has it, too
+		rec.Headers = append(slices.Clip(rec.Headers), kgo.RecordHeader{Key: event.NewKeyHeader, Value: newKey})
 	}
 	tx.Change(tab, event.OpCreate, nil, after)
 	rec := tx.records[len(tx.records)-1]
