@@ -49,7 +49,7 @@ func ConnectorProperties() []Property {
 		{"event.processing.failure.handling.mode", "park", "park: an error of one table parks that table, the others go on; fail: it stops the connector. Nothing is ever left out."},
 		{"provide.transaction.metadata", "false", "Add a transaction block to each event, and BEGIN records to the transaction topic."},
 		{"decimal.handling.mode", "precise", "precise, double or string."},
-		{"time.precision.mode", "adaptive", "adaptive, adaptive_time_microseconds, microseconds, isostring, or connect (milliseconds: loses digits)."},
+		{"time.precision.mode", "adaptive", "adaptive, adaptive_time_microseconds, microseconds, nanoseconds (refuses timestamps before 1677 and after 2262), isostring, or connect (milliseconds: loses digits)."},
 		{"interval.handling.mode", "string", "string loses nothing; numeric is Debezium's default."},
 		{"binary.handling.mode", "bytes", "bytes, base64, base64-url-safe or hex."},
 		{"hstore.handling.mode", "json", "json or map."},
@@ -97,7 +97,7 @@ func BinlogProperties() []Property {
 		}
 	}
 	return append(own,
-		Property{"time.precision.mode", "adaptive_time_microseconds", "adaptive_time_microseconds, adaptive, microseconds, isostring, or connect (milliseconds: loses digits)."},
+		Property{"time.precision.mode", "adaptive_time_microseconds", "adaptive_time_microseconds, adaptive, microseconds, nanoseconds (refuses timestamps before 1677 and after 2262), isostring, or connect (milliseconds: loses digits)."},
 		Property{"bigint.unsigned.handling.mode", "precise", "precise loses nothing; long refuses what does not fit."},
 		Property{"zero.date.handling.mode", "string", "string: as the source has them; fail; or debezium: null or 1970, which loses them."})
 }

@@ -2,7 +2,6 @@ package connectors
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rowtrail/rowtrail/connectors/event"
 )
@@ -118,13 +117,13 @@ func (e *Emitter) Heartbeat(ctx context.Context) error {
 	if err := e.Room(ctx); err != nil {
 		return err
 	}
+	schemas := e.Settings.Event.SchemasEnable
 	buf := e.Batch.Buf()
 	key := Span{From: len(buf)}
-	buf = append(buf, `{"serverName":"`...) // a prefix needs no escaping
-	buf = append(append(buf, e.Settings.Prefix...), `"}`...)
+	buf = event.AppendHeartbeatKey(buf, e.Settings.Prefix, schemas)
 	key.To = len(buf)
 	value := Span{From: len(buf)}
-	buf = fmt.Appendf(buf, `{"ts_ms":%d}`, e.Meta.TsMs)
+	buf = event.AppendHeartbeatValue(buf, e.Meta.TsMs, schemas)
 	value.To = len(buf)
 	e.Batch.Keep(buf)
 	e.Batch.Record(e.Settings.HeartbeatTopic, 0, key.Of(buf), value.Of(buf), e.Now)

@@ -23,7 +23,7 @@ var (
 	errNotCanonical = errors.New("the text is not in the canonical form of its type; check the session settings " +
 		"(DateStyle ISO, IntervalStyle postgres, TimeZone UTC, extra_float_digits 3, bytea_output hex, lc_monetary C)")
 	errInvalidUTF8 = errors.New("the text is not valid UTF-8; capture from a UTF8 database with client_encoding UTF8")
-	errTimeRange   = errors.New("the timestamp is beyond what 64-bit microseconds can say (or equals an infinity's " +
+	errTimeRange   = errors.New("the timestamp is beyond what 64-bit micro- or nanoseconds can say (or equals an infinity's " +
 		"sentinel); set time.precision.mode=isostring")
 	errClockRange = errors.New("the time does not fit 32-bit milliseconds; set time.precision.mode=adaptive_time_microseconds")
 	errZeroDate   = errors.New("no calendar has this date; set zero.date.handling.mode=string to have it as its text, " +

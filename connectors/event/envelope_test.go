@@ -226,6 +226,8 @@ func TestP23Refusals(t *testing.T) {
 	}{
 		{column(KindTimestamp, "timestamp"), "294276-12-31 23:59:59.999999", Options{}, errTimeRange},
 		{column(KindTimestamp, "timestamp"), "294247-01-10 04:00:25.2", Options{}, errTimeRange}, // infinity's sentinel
+		{column(KindTimestamp, "timestamp"), "2262-04-11 23:47:16.854776", Options{TimePrecision: TimeNanoseconds}, errTimeRange},
+		{column(KindTimestamp, "timestamp"), "1677-09-21 00:12:43.145224", Options{TimePrecision: TimeNanoseconds}, errTimeRange},
 		{column(KindTimestampTZ, "timestamptz"), "2024-01-01 00:00:00+02", Options{}, errNotCanonical},
 		{column(KindTimestamp, "timestamp"), "01/02/2024 00:00:00", Options{}, errNotCanonical},
 		{column(KindInterval, "interval"), "P1D", Options{}, errNotCanonical},
@@ -314,7 +316,7 @@ func TestSchemaRefusals(t *testing.T) {
 	if _, err := NewEncoder(s, Options{}); err == nil {
 		t.Error("an unknown kind was taken")
 	}
-	for _, o := range []Options{{DecimalHandling: "exact"}, {TimePrecision: "nanoseconds"}, {BinaryHandling: "raw"}, {UnavailableValue: "hex:zz"},
+	for _, o := range []Options{{DecimalHandling: "exact"}, {TimePrecision: "picoseconds"}, {BinaryHandling: "raw"}, {UnavailableValue: "hex:zz"},
 		{ZeroDate: ZeroDateFail}, {BigintUnsigned: BigintUnsignedLong}, {Connector: SourceMySQL, ZeroDate: "null"}, {Connector: SourceMySQL, BigintUnsigned: "wrap"}} {
 		if err := o.Validate(); err == nil {
 			t.Errorf("%+v was taken", o)

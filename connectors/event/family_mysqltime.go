@@ -148,6 +148,12 @@ func (c mysqlDateTimeCodec) encode(dst, text []byte) ([]byte, error) {
 		return append(t.appendISO(append(dst, '"'), -1), '"'), nil
 	case c.unit == unitMicros:
 		return strconv.AppendInt(dst, t.days*usPerDay+t.us, 10), nil
+	case c.unit == unitNanos:
+		v, ok := t.nanos()
+		if !ok {
+			return dst, errTimeRange
+		}
+		return strconv.AppendInt(dst, v, 10), nil
 	}
 	return strconv.AppendInt(dst, t.days*msPerDay+t.us/1000, 10), nil
 }
@@ -283,6 +289,8 @@ func (c mysqlTimeCodec) encode(dst, text []byte) ([]byte, error) {
 		return append(dst, 'Z', '"'), nil
 	case c.unit == unitMicros:
 		return strconv.AppendInt(dst, us, 10), nil
+	case c.unit == unitNanos:
+		return strconv.AppendInt(dst, us*1000, 10), nil
 	}
 	ms := us / 1000
 	if ms > math.MaxInt32 || ms < math.MinInt32 {
@@ -310,14 +318,11 @@ func (c mysqlTimeCodec) decode(s *scanner) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if v <= -maxTimeHours*usPerHour || v >= maxTimeHours*usPerHour {
-			return nil, errJSONValue
-		}
-		if us = v; c.unit != unitMicros {
-			us *= 1000
+		if us, err = c.unit.micros(v); err != nil {
+			return nil, err
 		}
 	}
-	if us <= -maxTimeHours*usPerHour || us >= maxTimeHours*usPerHour || !hasDigits(us, c.digits) {
+	if !hasDigits(us, c.digits) {
 		return nil, errJSONValue
 	}
 	start := len(s.arena)

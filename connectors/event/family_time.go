@@ -13,7 +13,11 @@ const (
 	unitMillis
 	unitMillisLossy // time.precision.mode=connect drops microseconds
 	unitISO
+	unitNanos
 )
+
+// long tells units of 64 bits.
+func (u unit) long() bool { return u == unitMicros || u == unitNanos }
 
 // millisDigits is the largest declared precision that milliseconds hold.
 const millisDigits = 3
@@ -154,6 +158,8 @@ func newTimeCodec(modifier int32, mode TimePrecision) timeCodec {
 		return timeCodec{unitISO, "io.debezium.time.IsoTime"}
 	case mode == TimeConnect:
 		return timeCodec{unitMillisLossy, "org.apache.kafka.connect.data.Time"}
+	case mode == TimeNanoseconds:
+		return timeCodec{unitNanos, "io.debezium.time.NanoTime"}
 	case mode == TimeAdaptive && fractionDigits(modifier) <= millisDigits:
 		return timeCodec{unitMillis, "io.debezium.time.Time"}
 	}
@@ -176,6 +182,8 @@ func (c timeCodec) encode(dst, text []byte) ([]byte, error) {
 		us /= 1000
 	case unitMillisLossy:
 		us /= 1000
+	case unitNanos:
+		us *= 1000
 	}
 	return strconv.AppendInt(dst, us, 10), nil
 }
@@ -197,12 +205,8 @@ func (c timeCodec) decode(s *scanner) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if v < 0 || v > usPerDay {
+		if us, err = c.unit.micros(v); err != nil || us < 0 {
 			return nil, errJSONValue
-		}
-		us = v
-		if c.unit != unitMicros {
-			us *= 1000
 		}
 	}
 	if us > usPerDay {
@@ -219,10 +223,29 @@ func (c timeCodec) connect() connectType {
 	switch c.unit {
 	case unitISO:
 		return connectType{typ: "string", name: c.name, version: 1}
-	case unitMicros:
+	case unitMicros, unitNanos:
 		return connectType{typ: "int64", name: c.name, version: 1}
 	}
 	return connectType{typ: "int32", name: c.name, version: 1}
+}
+
+// micros is a number of a unit of a time in microseconds, within what a time of any source can be.
+func (u unit) micros(v int64) (int64, error) {
+	const most = maxTimeHours * usPerHour
+	switch {
+	case u == unitNanos && v%1000 != 0:
+		return 0, errJSONValue
+	case u == unitNanos:
+		v /= 1000
+	case v <= -most || v >= most:
+		return 0, errJSONValue
+	case u != unitMicros:
+		v *= 1000
+	}
+	if v <= -most || v >= most {
+		return 0, errJSONValue
+	}
+	return v, nil
 }
 
 // timeTZCodec carries time with time zone with its own offset: 13:45:30.5+02 as 13:45:30.5+02:00.

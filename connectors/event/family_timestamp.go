@@ -1,6 +1,9 @@
 package event
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // Debezium's sentinels for infinite timestamps without time zone; where timestamps are strings it writes the words.
 const (
@@ -106,6 +109,8 @@ func newTimestampCodec(modifier int32, mode TimePrecision) timestampCodec {
 		return timestampCodec{unitISO, "io.debezium.time.IsoTimestamp"}
 	case mode == TimeConnect:
 		return timestampCodec{unitMillisLossy, "org.apache.kafka.connect.data.Timestamp"}
+	case mode == TimeNanoseconds:
+		return timestampCodec{unitNanos, "io.debezium.time.NanoTimestamp"}
 	case mode != TimeMicroseconds && fractionDigits(modifier) <= millisDigits:
 		return timestampCodec{unitMillis, "io.debezium.time.Timestamp"}
 	}
@@ -123,8 +128,11 @@ func (c timestampCodec) encode(dst, text []byte) ([]byte, error) {
 			return appendInfinity(dst, t.inf), nil
 		}
 		return append(t.appendISO(append(dst, '"'), -1), '"'), nil
-	case unitMicros:
+	case unitMicros, unitNanos:
 		v, ok := t.micros()
+		if c.unit == unitNanos {
+			v, ok = t.nanos()
+		}
 		if !ok {
 			return dst, errTimeRange
 		}
@@ -159,6 +167,18 @@ func (t timestamp) micros() (int64, bool) {
 	return v, v != posInfinityMicros && v != negInfinityMicros
 }
 
+// nanos is micros for nanoseconds, whose infinities are the ends of 64 bits.
+func (t timestamp) nanos() (int64, bool) {
+	switch {
+	case t.inf > 0:
+		return math.MaxInt64, true
+	case t.inf < 0:
+		return math.MinInt64, true
+	}
+	v, ok := t.micros()
+	return v * 1000, ok && v <= math.MaxInt64/1000 && v >= math.MinInt64/1000
+}
+
 func (c timestampCodec) decode(s *scanner) ([]byte, error) {
 	t, err := c.read(s)
 	if err != nil {
@@ -185,8 +205,19 @@ func (c timestampCodec) read(s *scanner) (timestamp, error) {
 	if err != nil {
 		return timestamp{}, err
 	}
+	if c.unit == unitNanos {
+		switch {
+		case v == math.MaxInt64:
+			return timestamp{inf: 1}, nil
+		case v == math.MinInt64:
+			return timestamp{inf: -1}, nil
+		case v%1000 != 0:
+			return timestamp{}, errJSONValue
+		}
+		v /= 1000
+	}
 	perDay, scale := int64(usPerDay), int64(1)
-	if c.unit != unitMicros {
+	if !c.unit.long() {
 		perDay, scale = msPerDay, 1000
 	}
 	switch v {

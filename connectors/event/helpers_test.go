@@ -21,7 +21,7 @@ func formats() []Options {
 	for _, m := range []DecimalHandling{DecimalDouble, DecimalString} {
 		add(func(o *Options) { o.DecimalHandling = m })
 	}
-	for _, m := range []TimePrecision{TimeAdaptiveMicroseconds, TimeMicroseconds, TimeISOString, TimeConnect} {
+	for _, m := range []TimePrecision{TimeAdaptiveMicroseconds, TimeMicroseconds, TimeNanoseconds, TimeISOString, TimeConnect} {
 		add(func(o *Options) { o.TimePrecision = m })
 	}
 	for _, m := range []BinaryHandling{BinaryBase64, BinaryBase64URLSafe, BinaryHex} {

@@ -52,7 +52,7 @@ func mysqlFormats() []Options {
 	for _, m := range []DecimalHandling{DecimalDouble, DecimalString} {
 		add(func(o *Options) { o.DecimalHandling = m })
 	}
-	for _, m := range []TimePrecision{TimeAdaptive, TimeMicroseconds, TimeISOString, TimeConnect} {
+	for _, m := range []TimePrecision{TimeAdaptive, TimeMicroseconds, TimeNanoseconds, TimeISOString, TimeConnect} {
 		add(func(o *Options) { o.TimePrecision = m })
 	}
 	for _, m := range []BinaryHandling{BinaryBase64, BinaryBase64URLSafe, BinaryHex} {
@@ -198,6 +198,11 @@ func mysqlRefusal(o Options, c *Column, value string) error {
 	case dated && o.ZeroDate == ZeroDateFail:
 		if _, real, _, _ := parseMySQLDate([]byte(value)); !real {
 			return errZeroDate
+		}
+	case c.Kind == KindMySQLDateTime && o.TimePrecision == TimeNanoseconds:
+		at, real, _ := parseMySQLDateTime([]byte(value), fractionDigits(c.Modifier))
+		if _, fits := at.nanos(); real && !fits {
+			return errTimeRange
 		}
 	case c.Kind == KindMySQLTime && (o.TimePrecision == TimeConnect || (o.TimePrecision == TimeAdaptive && c.Modifier <= 3)):
 		if us, _ := parseMySQLTime([]byte(value), -1); us/1000 > math.MaxInt32 || us/1000 < math.MinInt32 {

@@ -15,6 +15,7 @@ func TestMySQLRepresentations(t *testing.T) {
 	}
 	adaptive, iso := Options{TimePrecision: TimeAdaptive}, Options{TimePrecision: TimeISOString}
 	micros, connect := Options{TimePrecision: TimeMicroseconds}, Options{TimePrecision: TimeConnect}
+	nanos := Options{TimePrecision: TimeNanoseconds}
 	for _, c := range []struct {
 		f      MySQLFacts
 		o      Options
@@ -44,6 +45,9 @@ func TestMySQLRepresentations(t *testing.T) {
 		{facts("time(3)", 3), adaptive, "-00:00:00.001", "-1", `"int32","name":"io.debezium.time.Time","version":1`},
 		{facts("time(6)", 6), adaptive, "100:00:00.000001", "360000000001", `"int64","name":"io.debezium.time.MicroTime","version":1`},
 		{facts("time(1)", 1), micros, "00:00:00.5", "500000", `"int64","name":"io.debezium.time.MicroTime","version":1`},
+		{facts("date"), nanos, "1970-01-02", "1", `"int32","name":"io.debezium.time.Date","version":1`},
+		{facts("time(6)", 6), nanos, "-838:59:59.000000", "-3020399000000000", `"int64","name":"io.debezium.time.NanoTime","version":1`},
+		{facts("datetime(6)", 6), nanos, "1969-12-31 23:59:59.999999", "-1000", `"int64","name":"io.debezium.time.NanoTimestamp","version":1`},
 		{facts("time(6)", 6), connect, "-00:00:01.000999", "-1000", `"int32","name":"org.apache.kafka.connect.data.Time","version":1`},
 		{facts("time(3)", 3), iso, "04:05:11.780", `"04:05:11.78Z"`, `"string","name":"io.debezium.time.IsoTime","version":1`},
 		{facts("time"), iso, "-838:59:59", `"-838:59:59Z"`, `"string","name":"io.debezium.time.IsoTime","version":1`},

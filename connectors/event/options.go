@@ -39,6 +39,7 @@ const (
 	TimeAdaptive             TimePrecision = "adaptive"
 	TimeAdaptiveMicroseconds TimePrecision = "adaptive_time_microseconds"
 	TimeMicroseconds         TimePrecision = "microseconds"
+	TimeNanoseconds          TimePrecision = "nanoseconds" // refuses timestamps before 1677 and after 2262
 	TimeISOString            TimePrecision = "isostring"
 	TimeConnect              TimePrecision = "connect" // milliseconds: lossy
 
@@ -155,7 +156,7 @@ func (f Format) validate() error {
 		return err
 	}
 	if err := oneOf("time.precision.mode", f.Time, TimeAdaptive, TimeAdaptiveMicroseconds, TimeMicroseconds,
-		TimeISOString, TimeConnect); err != nil {
+		TimeNanoseconds, TimeISOString, TimeConnect); err != nil {
 		return err
 	}
 	if err := oneOf("interval.handling.mode", f.Interval, IntervalString, IntervalNumeric); err != nil {

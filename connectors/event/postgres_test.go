@@ -102,6 +102,12 @@ func refusedIn(o Options, typ, value string) error {
 		return errIntervalRange
 	case micros && o.TimePrecision == TimeMicroseconds && strings.HasPrefix(value, "294276"):
 		return errTimeRange
+	case micros && o.TimePrecision == TimeNanoseconds:
+		if at, ok := parseTimestamp([]byte(value), false); ok {
+			if _, fits := at.nanos(); !fits {
+				return errTimeRange
+			}
+		}
 	}
 	return nil
 }

@@ -315,7 +315,7 @@ func TestStatements(t *testing.T) {
 
 func TestJSONDouble(t *testing.T) {
 	for f, want := range map[float64]string{0: "0.0", 1: "1.0", -1.5: "-1.5", 1e15: "1e15", 1e14: "100000000000000.0", 1e-15: "0.000000000000001", 1e-16: "1e-16", 1234567890123456.8: "1234567890123456.8", 6.173168665811165e15: "6.173168665811165e15", 5e-324: "5e-324"} {
-		if got := string(appendJSONDouble(nil, f)); got != want {
+		if got := string(event.AppendMySQLJSONDouble(nil, f)); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
