@@ -148,8 +148,12 @@ func (p *Properties) heartbeat(s *Settings) {
 	}
 	topic := p.Text("topic.heartbeat.prefix", "__debezium-heartbeat") + "." + s.Prefix
 	s.HeartbeatTopic = topic
-	if !validTopicPart(topic) && validTopicPart(s.Prefix) {
+	switch {
+	case !validTopicPart(s.Prefix):
+	case !validTopicPart(topic):
 		p.Fail("topic.heartbeat.prefix", fmt.Errorf("%q may hold letters, digits, '.', '_' and '-' only", topic))
+	case strings.HasPrefix(topic, s.Prefix+"."): // a sink would take it for a table's
+		p.Fail("topic.heartbeat.prefix", fmt.Errorf("%q is named as a topic of a table is; choose one that does not begin with %s", topic, s.Prefix+"."))
 	}
 }
 

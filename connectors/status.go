@@ -20,6 +20,7 @@ const (
 type Status struct {
 	Name         string        `json:"name"`
 	Type         string        `json:"type"`
+	Prefix       string        `json:"prefix,omitempty"` // of its topics; "": not known yet
 	Node         int32         `json:"node,omitempty"` // that runs it, as who runs connectors knows; 0: none
 	Here         bool          `json:"here"`           // that is the node that says so
 	State        string        `json:"state"`
@@ -57,8 +58,8 @@ type Tracker struct {
 }
 
 // NewTracker starts in StateStarting.
-func NewTracker(name, kind string) *Tracker {
-	return &Tracker{s: Status{Name: name, Type: kind, State: StateStarting, Since: time.Now()}}
+func NewTracker(name, kind, prefix string) *Tracker {
+	return &Tracker{s: Status{Name: name, Type: kind, Prefix: prefix, State: StateStarting, Since: time.Now()}}
 }
 
 // SetState changes the state; err is nil when the state is a good one.

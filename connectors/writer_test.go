@@ -366,7 +366,7 @@ func TestGate(t *testing.T) {
 
 func TestSupervise(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	tr := NewTracker("c", "postgres")
+	tr := NewTracker("c", "postgres", "p")
 	n := 0
 	err := Supervise(context.Background(), log, tr, func(context.Context) error {
 		if n++; n < 2 {

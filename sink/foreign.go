@@ -40,6 +40,9 @@ func (f *Foreign) Read(ev *Event) (*event.Schema, event.Change, event.Row, error
 	if err != nil {
 		return fail(err)
 	}
+	if ofConnector(ev.Topic, key, row) {
+		return nil, event.Change{}, nil, nil
+	}
 	if op == event.OpTruncate {
 		return fail(errors.New("a truncate without a position header cannot be ordered with the rows of other partitions"))
 	}
@@ -65,6 +68,22 @@ func (f *Foreign) Read(ev *Event) (*event.Schema, event.Change, event.Row, error
 		after[i] = datum(columns[name])
 	}
 	return schema, event.Change{Op: op, After: after}, keyRow, nil
+}
+
+// ofConnector tells a record that a connector of Debezium writes for itself, and that is no row: a heartbeat or a schema change.
+func ofConnector(topic string, key, value map[string]json.RawMessage) bool {
+	if len(key) != 1 {
+		return false
+	}
+	if server := datum(key["serverName"]); server.State == event.Text {
+		return len(value) == 1 && len(value["ts_ms"]) > 0 && strings.HasSuffix(topic, "."+string(server.Text))
+	}
+	for _, name := range []string{"source", "databaseName", "ddl", "tableChanges"} {
+		if _, ok := value[name]; !ok {
+			return false
+		}
+	}
+	return len(key["databaseName"]) > 0
 }
 
 func orNotObject(err error) error {

@@ -30,13 +30,13 @@ func (m *merger) gap(t *topicState) error {
 		}
 		e := q.top() // what hides the event
 		return recordErr(q.topic, q.partition, e.offset, fmt.Errorf(
-			"it is an event of source transaction %X, which %s does not have, though %X after it is there: the log shows part of a "+
+			"it is an event of source transaction %s, which %s does not have, though %s after it is there: the log shows part of a "+
 				"transaction that was aborted, or the transaction topic was cut; load the target again with a sink of a new name after "+
-				"a new initial load", e.pos.Commit, m.ends.topic, m.cur.commit))
+				"a new initial load", numbered(e.pos.Commit), m.ends.topic, &m.cur))
 	}
 	return &gapError{topic: t, error: recordErr(m.ends.topic, 0, m.cur.offset, fmt.Errorf(
-		"event %d of table topic %s in source transaction %X is not in the log (deleted or compacted): the transaction cannot be "+
-			"applied whole; load the target again with a sink of a new name after a new initial load", t.next, t.name, m.cur.commit))}
+		"event %d of table topic %s in source transaction %s is not in the log (deleted or compacted): the transaction cannot be "+
+			"applied whole; load the target again with a sink of a new name after a new initial load", t.next, t.name, &m.cur))}
 }
 
 // judgeGap looks behind an error of a merge: nil where it is no gap yet, because the table's topic has partitions that were added

@@ -37,7 +37,7 @@ func TestMergeNamesAnEventWithoutEnd(t *testing.T) {
 	_, err := m.step(true)
 	var re *recordError
 	if !errors.As(err, &re) || re.poison.Topic != "p.t" || re.poison.Partition != 1 || re.poison.Offset != 7 ||
-		!strings.Contains(err.Error(), "source transaction 10") {
-		t.Fatalf("error %v; want one that names source transaction 10 at p.t partition 1 offset 7", err)
+		!strings.Contains(err.Error(), "source transaction number 16") {
+		t.Fatalf("error %v; want one that names source transaction number 16 at p.t partition 1 offset 7", err)
 	}
 }

@@ -44,11 +44,23 @@ type topicState struct {
 // transaction is the source transaction being applied.
 type transaction struct {
 	active bool
+	id     string // as its source has it
 	commit uint64
 	offset int64 // of its END
 	order  uint64
 	topics []*topicState // those with events left
 }
+
+// String names it for people.
+func (t *transaction) String() string {
+	if t.id == "" {
+		return numbered(t.commit)
+	}
+	return t.id
+}
+
+// numbered names a transaction of which only its place in the order is known.
+func numbered(commit uint64) string { return fmt.Sprintf("number %d", commit) }
 
 type stepKind uint8
 
@@ -144,8 +156,8 @@ func (m *merger) settle(q *queue) {
 		case e.kind == entryRow && q.owner != nil && m.passed(q.owner, e):
 			if !e.truncate { // a truncate may stand in every partition of its table; it was applied once
 				m.err = recordErr(q.topic, q.partition, e.offset, fmt.Errorf(
-					"event %d of source transaction %X comes after the sink has passed it: the log repeats or reorders a source transaction",
-					e.pos.Order, e.pos.Commit))
+					"event %d of source transaction %s comes after the sink has passed it: the log repeats or reorders a source transaction",
+					e.pos.Order, numbered(e.pos.Commit)))
 				return
 			}
 		default:
@@ -243,10 +255,10 @@ func (m *merger) begin() (bool, error) {
 	}
 	if e.pos.Commit <= m.last {
 		return false, recordErr(m.ends.topic, 0, e.offset, fmt.Errorf(
-			"source transaction %X comes after %X: positions went back (another server, or the connector was reset); "+
-				"let a sink of a new name load the target again", e.pos.Commit, m.last))
+			"source transaction %s, %s, comes after %s: positions went back (another server, or the connector was reset); "+
+				"let a sink of a new name load the target again", e.end.ID, numbered(e.pos.Commit), numbered(m.last)))
 	}
-	m.cur = transaction{active: true, commit: e.pos.Commit, offset: e.offset, topics: m.cur.topics[:0]}
+	m.cur = transaction{active: true, id: e.end.ID, commit: e.pos.Commit, offset: e.offset, topics: m.cur.topics[:0]}
 	for _, c := range e.end.Collections {
 		name := topicOf(m.prefix, c.Collection)
 		t := m.topics[name]
@@ -319,7 +331,7 @@ func (m *merger) next() (step, error) {
 	e := q.top()
 	if e.pos.Order <= m.cur.order {
 		return step{}, recordErr(q.topic, q.partition, e.offset, fmt.Errorf(
-			"event %d of source transaction %X follows event %d", e.pos.Order, m.cur.commit, m.cur.order))
+			"event %d of source transaction %s follows event %d", e.pos.Order, &m.cur, m.cur.order))
 	}
 	// Rows of a load may still be on their way in other partitions. A truncate takes them, and a new table version changes the
 	// target's table under them.

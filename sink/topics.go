@@ -86,28 +86,23 @@ type plan struct {
 }
 
 // makePlan sorts the topics that exist. A prefix is one for which all of a connector's own topics exist, so that tables
-// which happen to be named transaction, schema or position are data like any other.
+// which happen to be named transaction, schema or position are data like any other. What a connector keeps for itself is never data.
 func makePlan(s Selection, existing []string) plan {
 	has := make(map[string]bool, len(existing))
 	for _, t := range existing {
 		has[t] = true
 	}
-	own := make(map[string]bool)
 	var prefixes []string
 	for _, t := range existing {
 		prefix, ok := strings.CutSuffix(t, suffixTransaction)
 		if ok && has[prefix+suffixSchema] && has[prefix+suffixPosition] {
 			prefixes = append(prefixes, prefix)
-			for _, suffix := range ownSuffixes() {
-				own[prefix+suffix] = true
-			}
-			own[prefix] = !s.names(prefix) // schema changes of MySQL and MariaDB
 		}
 	}
 	p := plan{data: make(map[string]string)}
 	used := make(map[string]bool)
 	for _, t := range existing {
-		if own[t] || strings.HasPrefix(t, "__") || !s.Wants(t) {
+		if strings.HasPrefix(t, "__") || !s.Wants(t) {
 			continue
 		}
 		longest := ""
@@ -116,14 +111,17 @@ func makePlan(s Selection, existing []string) plan {
 				longest = prefix
 			}
 		}
-		p.data[t] = longest
-		if longest == "" && ownName(t) && !s.names(t) {
-			delete(p.data, t)
-			continue
-		}
-		if longest != "" && !used[longest] {
-			used[longest] = true
-			p.prefixes = append(p.prefixes, longest)
+		switch {
+		case OwnTopic(longest, t):
+		case longest != "" && !strings.Contains(t[len(longest)+1:], ".") && !s.names(t): // a table has a schema or database before it
+		case has[t+suffixHistory]: // schema changes
+		case longest == "" && ownName(t, has) && !s.names(t):
+		default:
+			p.data[t] = longest
+			if longest != "" && !used[longest] {
+				used[longest] = true
+				p.prefixes = append(p.prefixes, longest)
+			}
 		}
 	}
 	slices.Sort(p.prefixes)
@@ -134,11 +132,18 @@ func ownSuffixes() []string {
 	return []string{suffixTransaction, suffixSchema, suffixPosition, suffixMessage, suffixHistory, suffixRaw}
 }
 
-// ownName tells whether a topic is named as those that a connector keeps for itself. While its prefix lacks others of them
-// it is likely that they are about to be created, so such a topic is read as foreign data only when it is named in full.
-func ownName(topic string) bool {
+// OwnTopic tells whether a topic is one that the connector of a prefix keeps for itself, and no sink reads as a table.
+func OwnTopic(prefix, topic string) bool {
+	rest, ok := strings.CutPrefix(topic, prefix)
+	return ok && prefix != "" && slices.Contains(ownSuffixes(), rest)
+}
+
+// ownName tells whether a topic is named as those that a connector keeps for itself, or as the prefix of some, where MySQL's schema changes
+// are. While its prefix lacks others of them it is likely that they are about to be created, so such a topic is read as foreign data only
+// when it is named in full.
+func ownName(topic string, has map[string]bool) bool {
 	for _, suffix := range ownSuffixes() {
-		if strings.HasSuffix(topic, suffix) {
+		if strings.HasSuffix(topic, suffix) || has[topic+suffix] {
 			return true
 		}
 	}

@@ -51,7 +51,7 @@ func New(config *Config, deps connectors.Deps) (*Connector, error) {
 	if len(c.Ignored) > 0 {
 		log.Info("properties without effect", "properties", c.Ignored)
 	}
-	return &Connector{config: &c, deps: deps, log: log, tracker: connectors.NewTracker(c.Name, c.kind()), asks: make(chan *ask, maxAsks)}, nil
+	return &Connector{config: &c, deps: deps, log: log, tracker: connectors.NewTracker(c.Name, c.kind(), c.Prefix), asks: make(chan *ask, maxAsks)}, nil
 }
 
 // Run captures until ctx ends; see connectors.Connector.

@@ -44,7 +44,7 @@ func New(config *Config, deps connectors.Deps) (*Connector, error) {
 		log.Info("properties without effect", "properties", c.Ignored)
 	}
 	return &Connector{
-		config: &c, deps: deps, log: log, tracker: connectors.NewTracker(c.Name, "postgres"), isolation: park.NewIsolation(c.Name, c.Park, log),
+		config: &c, deps: deps, log: log, tracker: connectors.NewTracker(c.Name, "postgres", c.Prefix), isolation: park.NewIsolation(c.Name, c.Park, log),
 	}, nil
 }
 

@@ -288,7 +288,7 @@ func TestEndpoints(t *testing.T) {
 		{"/v1/state/shop.orders/3", 404, `{"error":"no row with key {\"id\":3} in shop.orders then"}`},
 		{"/v1/state/nope/3", 404, "{\"error\":\"topic \\\"nope\\\" does not exist; `rowtrail topics` lists them\"}"},
 		{"/v1/state/__consumer_offsets", 404, "{\"error\":\"topic \\\"__consumer_offsets\\\" does not exist; `rowtrail topics` lists them\"}"},
-		{"/v1/state/shop.orders?at=noon", 400, `{"error":"\"noon\" is no point in a topic; write an offset (1234), a time (2026-01-31T12:00:00Z), a span before now (-5m, -7d) or a position (0/16B3748)"}`},
+		{"/v1/state/shop.orders?at=noon", 400, `{"error":"\"noon\" is no point in a topic; write an offset (1234), a time (2026-01-31T12:00:00Z), a span before now (-5m, -7d) or a position (0/16B3748, a GTID, mysql-bin.000003:1234)"}`},
 		{"/v1/state/shop.orders?at=11", 400, `{"error":"offset 11 is beyond the end of shop.orders, which is 11; leave the point out to ask for now"}`},
 		{"/v1/state/shop.orders/1?at=10", 404, `{"error":"row with key {\"id\":1} in shop.orders was deleted (offset 3, 2026-01-02T03:04:05.6Z)"}`},
 		{"/v1/state/shop.orders/1?at=2999-01-01", 400, `{"error":"2999-01-01T00:00:00Z has not come yet; leave the point out to ask for now"}`},

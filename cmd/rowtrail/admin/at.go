@@ -28,7 +28,7 @@ func ParseAt(text string, now time.Time) (snapshot.At, error) {
 	if at, ok := ParseTime(text, now); ok {
 		return snapshot.At{Time: &at}, nil
 	}
-	return snapshot.At{}, fmt.Errorf("%q is no point in a topic; write an offset (1234), a time (2026-01-31T12:00:00Z), a span before now (-5m, -7d) or a position (0/16B3748)", text)
+	return snapshot.At{}, fmt.Errorf("%q is no point in a topic; write an offset (1234), a time (2026-01-31T12:00:00Z), a span before now (-5m, -7d) or a position (0/16B3748, a GTID, mysql-bin.000003:1234)", text)
 }
 
 // clockSkew is how far a source's clock may be ahead.
@@ -53,13 +53,13 @@ func (s *Server) reached(ctx context.Context, t Topic, at snapshot.At, now time.
 	case at.Position != nil:
 		for _, c := range s.opts.Node.Connectors() {
 			have, ok := ParseLSN(c.Position)
-			if ok && strings.HasPrefix(t.Name, c.Name+".") && *at.Position > have && !c.Here && s.opts.Position != nil {
+			if ok && strings.HasPrefix(t.Name, topicsOf(c)) && *at.Position > have && !c.Here && s.opts.Position != nil {
 				// What is known of another node's connector is older than what it has written.
 				if c.Position, ok = s.opts.Position(ctx, c.Node, c.Name); ok {
 					have, ok = ParseLSN(c.Position)
 				}
 			}
-			if ok && strings.HasPrefix(t.Name, c.Name+".") && *at.Position > have {
+			if ok && strings.HasPrefix(t.Name, topicsOf(c)) && *at.Position > have {
 				return fmt.Errorf("position %s is beyond %s, up to which connector %s has written; leave the point out to ask for now",
 					FormatLSN(*at.Position), c.Position, c.Name)
 			}

@@ -28,11 +28,8 @@ type columnReader struct {
 // newColumnReader finds the schema topic of a data topic: X.schema for the longest X that prefixes it.
 func newColumnReader(views Views, node Node, topic string) *columnReader {
 	r := &columnReader{views: views, topic: topic, decoders: map[uint64]*event.Decoder{}}
-	for i := strings.LastIndexByte(topic, '.'); i > 0; i = strings.LastIndexByte(topic[:i], '.') {
-		if _, ok := node.Topic(topic[:i] + ".schema"); ok {
-			r.schemas, r.collection = topic[:i]+".schema", topic[i+1:]
-			return r
-		}
+	if prefix := prefixOf(node, topic, ".schema"); prefix != "" {
+		r.schemas, r.collection = prefix+".schema", topic[len(prefix)+1:]
 	}
 	return r
 }

@@ -28,6 +28,9 @@ type query struct {
 	full  bool
 	text  *columnReader // nil: rows as their records have them
 	views Views
+
+	versions *columnReader // of the topic's tables
+	places   *Places
 }
 
 // parse reads the request; on a bad one it has answered and returns false. The path of a key that is empty text ends with a /.
@@ -38,14 +41,6 @@ func (s *Server) parse(w http.ResponseWriter, r *http.Request, keyed bool) (quer
 		failUnknownTopic(w, q.topic)
 		return q, false
 	}
-	var err error
-	if q.at, err = ParseAt(r.FormValue("at"), time.Now()); err == nil {
-		err = s.reached(r.Context(), t, q.at, time.Now())
-	}
-	if err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
-		return q, false
-	}
 	switch text := r.FormValue("stale"); {
 	case text == "":
 	case text != "ok":
@@ -53,6 +48,12 @@ func (s *Server) parse(w http.ResponseWriter, r *http.Request, keyed bool) (quer
 		return q, false
 	case s.opts.Stale != nil:
 		q.views = s.opts.Stale
+	}
+	q.versions, q.places = newColumnReader(q.views, s.opts.Node, q.topic), &Places{}
+	var err error
+	if q.at, err = s.at(r.Context(), q.views, t, r.FormValue("at"), time.Now()); err != nil {
+		failAt(w, q, err)
+		return q, false
 	}
 	if text := r.FormValue("limit"); text != "" {
 		if q.limit, err = strconv.ParseInt(text, 10, 64); err != nil || q.limit < 0 {
@@ -73,7 +74,7 @@ func (s *Server) parse(w http.ResponseWriter, r *http.Request, keyed bool) (quer
 			return q, false
 		}
 		if text {
-			q.text = newColumnReader(q.views, s.opts.Node, q.topic)
+			q.text = q.versions
 		}
 	}
 	if !keyed {
@@ -87,6 +88,15 @@ func (s *Server) parse(w http.ResponseWriter, r *http.Request, keyed bool) (quer
 		failQuery(w, q, err)
 	}
 	return q, err == nil
+}
+
+// failAt tells a point that is none from one that this node cannot look for now.
+func failAt(w http.ResponseWriter, q query, err error) {
+	if errors.Is(err, snapshot.ErrUnknownTopic) || errors.Is(err, snapshot.ErrNotReady) || errors.Is(err, snapshot.ErrClosed) || errors.Is(err, snapshot.ErrElsewhere) || spread.Moved(err) {
+		failQuery(w, q, err)
+		return
+	}
+	fail(w, http.StatusBadRequest, err.Error())
 }
 
 // failQuery tells a question that cannot be answered from a node that cannot answer now.
@@ -133,7 +143,8 @@ func (s *Server) latest(w http.ResponseWriter, r *http.Request) {
 
 // show is a row as it was asked for.
 func (q query) show(ctx context.Context, row snapshot.Row) (Row, error) {
-	shown := newRow(row, q.full)
+	q.places.tell(ctx, q.versions, row)
+	shown := newRow(row, q.full, q.places)
 	if q.text == nil {
 		return shown, nil
 	}

@@ -51,7 +51,7 @@ type Row struct {
 	Offset     int64           `json:"offset"`
 	Timestamp  time.Time       `json:"timestamp"`
 	CommitTime *time.Time      `json:"commitTime,omitempty"` // at the source
-	Position   string          `json:"position,omitempty"`   // at the source
+	Position   string          `json:"position,omitempty"`   // at the source: LSN, GTID or file:pos
 	Key        json.RawMessage `json:"key"`
 	Deleted    bool            `json:"deleted"`
 	Op         string          `json:"op,omitempty"`
@@ -71,7 +71,7 @@ type envelope struct {
 }
 
 // newRow shows a record; full keeps its value as it is stored.
-func newRow(r snapshot.Row, full bool) Row {
+func newRow(r snapshot.Row, full bool, places *Places) Row {
 	out := Row{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UTC(),
 		Key: Text(r.Key), Deleted: r.Deleted, WholeFrom: r.WholeFrom,
@@ -81,7 +81,7 @@ func newRow(r snapshot.Row, full bool) Row {
 		out.CommitTime = &at
 	}
 	if r.Position > 0 {
-		out.Position = FormatLSN(r.Position)
+		out.Position = places.Of(r.Value, r.Position)
 	}
 	if r.Value == nil {
 		return out

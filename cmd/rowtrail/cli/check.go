@@ -59,6 +59,7 @@ func (a *app) check(ctx context.Context, connect bool) error {
 	}
 	if len(problems) == 0 {
 		findings = append(findings, truncateFindings(cfg)...)
+		findings = append(findings, ownTopicFindings(cfg)...)
 		findings = append(findings, loginFindings(cfg)...)
 		if cfg.Listen.TLS.Enabled() {
 			findings = append(findings, fileFindings(cfg, "listen.tls", daemon.CheckTLS(cfg.Listen.TLS))...)

@@ -51,6 +51,28 @@ func truncateFindings(cfg *configs.Config) []finding {
 	return all
 }
 
+// ownTopicFindings tells of sinks that name a topic which a connector keeps for itself: it is not read.
+func ownTopicFindings(cfg *configs.Config) []finding {
+	var all []finding
+	for _, s := range cfg.Sinks {
+		for _, topic := range s.Topics {
+			for _, c := range cfg.Connectors {
+				parsed := settingsOf(c)
+				if parsed == nil {
+					continue
+				}
+				if _, binlog := c.Parsed.(*connectormy.Config); sink.OwnTopic(parsed.Prefix, topic) || binlog && topic == parsed.Prefix {
+					all = append(all, finding{
+						"sink " + s.Name, connectors.LevelError, "topic " + topic, "connector " + c.Name + " keeps it for itself: it holds no rows of a table, and the sink does not read it",
+						fmt.Sprintf("leave it out of the sink's topics; those of tables are %s.*", parsed.Prefix),
+					})
+				}
+			}
+		}
+	}
+	return all
+}
+
 // loginFindings warns where clients must log in and the file names nobody who can.
 func loginFindings(cfg *configs.Config) []finding {
 	if s := cfg.Listen.SASL; !s.Enabled() || len(s.Users) > 0 {

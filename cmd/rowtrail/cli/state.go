@@ -58,13 +58,14 @@ compaction has taken what a point in the past needs, the answer is an error that
   rowtrail state shop.public.orders '{"id":42}' --at 2026-01-31T12:00:00Z
   rowtrail state prices 'green tea'
   rowtrail state shop.public.orders --at=-5m --output json
-  rowtrail state shop.public.orders 42 --at 0/16B3748`,
+  rowtrail state shop.public.orders 42 --at 0/16B3748
+  rowtrail state shop.db.orders 42 --at 3e11fa47-71ca-11e1-9e33-c80aa9429562:23`,
 		Args: args("TOPIC", "[KEY]"),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return a.rows(cmd, &f, len(given) == 2, append([]string{"state"}, given...))
 		},
 	}
-	c.Flags().StringVar(&f.at, "at", "", "point in the past: an offset, a time, a span before now (-5m, -7d) or a source position (0/16B3748)")
+	c.Flags().StringVar(&f.at, "at", "", "point in the past: an offset, a time, a span before now (-5m, -7d) or a source position (0/16B3748, a GTID, mysql-bin.000003:1234)")
 	c.Flags().Int64Var(&f.limit, "limit", -1, "print at most this many rows")
 	c.Flags().BoolVar(&f.full, "full", false, "print whole change events instead of rows")
 	c.Flags().BoolVar(&f.text, "text", false, "print columns as the source's text in JSON too, instead of Debezium's representation")

@@ -48,7 +48,7 @@ type headerLine struct {
 
 // positionLine is a change record's place in its source.
 type positionLine struct {
-	Commit     string    `json:"commit"`
+	Commit     string    `json:"commit,omitempty"` // LSN, GTID or file:pos
 	CommitTime time.Time `json:"commitTime"`
 	Order      uint64    `json:"order"`
 }
@@ -115,7 +115,7 @@ func (a *app) tail(ctx context.Context, topic string, f tailFlags) error {
 // printRecords prints until the ends, the limit or an interrupt. Control records and aborted transactions take offsets
 // too: control records are kept so that reaching an end is noticed.
 func (a *app) printRecords(ctx context.Context, client *kgo.Client, f tailFlags, next, ends map[int32]int64) error {
-	printed := int64(0)
+	printed, places := int64(0), placesOf{}
 	if !a.json() {
 		if _, err := fmt.Fprintf(a.out, "%-12s %-27s %s\n", "OFFSET", "TIME", "KEY VALUE"); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (a *app) printRecords(ctx context.Context, client *kgo.Client, f tailFlags,
 			if r.Attrs.IsControl() || !f.follow && r.Offset >= ends[r.Partition] {
 				continue
 			}
-			if err := a.printRecord(r); err != nil {
+			if err := a.printRecord(r, places); err != nil {
 				return err
 			}
 			if printed++; printed == f.max {
@@ -237,7 +237,17 @@ func parseFrom(text string, now time.Time) (start, error) {
 	return start{}, fmt.Errorf("--from %q is no place to start; write beginning, end, an offset, -10 for the last ten, a time (2026-01-31T12:00:00Z) or a span before now (-5m, -7d)", text)
 }
 
-func (a *app) printRecord(r *kgo.Record) error {
+// placesOf are the places of the records of each partition.
+type placesOf map[int32]*admin.Places
+
+func (p placesOf) of(r *kgo.Record, commit uint64) string {
+	if p[r.Partition] == nil {
+		p[r.Partition] = &admin.Places{}
+	}
+	return p[r.Partition].Of(r.Value, commit)
+}
+
+func (a *app) printRecord(r *kgo.Record, places placesOf) error {
 	line := recordLine{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UTC(), Key: admin.Text(r.Key), Value: admin.Text(r.Value)}
 	if !a.json() {
 		_, err := fmt.Fprintf(a.out, "%-12s %-27s %s %s\n", fmt.Sprintf("%d@%d", r.Partition, r.Offset),
@@ -247,7 +257,7 @@ func (a *app) printRecord(r *kgo.Record) error {
 	for _, h := range r.Headers {
 		if h.Key == event.PositionHeader {
 			if p, err := event.ParsePosition(h.Value); err == nil {
-				line.Position = &positionLine{Commit: admin.FormatLSN(p.Commit), CommitTime: time.UnixMicro(p.CommitTime).UTC(), Order: p.Order}
+				line.Position = &positionLine{Commit: places.of(r, p.Commit), CommitTime: time.UnixMicro(p.CommitTime).UTC(), Order: p.Order}
 				continue
 			}
 		}

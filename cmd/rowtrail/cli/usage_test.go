@@ -128,6 +128,29 @@ sinks:
 	}
 }
 
+// TestCheckNamesTopicsThatAreNoTables: a sink that names what a connector keeps for itself.
+func TestCheckNamesTopicsThatAreNoTables(t *testing.T) {
+	const planes = `connectors:
+  - {name: shop, type: %s, config: {database.hostname: a, database.user: b, database.dbname: c, topic.prefix: store, skipped.operations: none}}
+sinks:
+  - {name: one, type: postgres, topics: [%s], config: {dsn: "postgres://a@b/d"}}
+`
+	for _, c := range []struct{ typ, topic string }{{"postgres", "store.transaction"}, {"mysql", "store.schema-history"}, {"mysql", "store"}, {"mysql", "store.raw"}} {
+		file := write(t, strings.ReplaceAll(fmt.Sprintf(planes, c.typ, c.topic), map[string]string{"mysql": "database.dbname: c, "}[c.typ]+"topic", "topic"))
+		want := "sink one: topic " + c.topic + ": connector shop keeps it for itself: it holds no rows of a table, and the sink does not read it; leave it out of the sink's topics; those of tables are store.*\n" +
+			file + ": 1 error, 0 warnings\n"
+		if code, out, errs := runCLI(t, "check", "-c", file); code != ExitError || out != want {
+			t.Errorf("%s of %s: exit %d\n%s%s", c.topic, c.typ, code, out, errs)
+		}
+	}
+	for _, c := range []struct{ typ, topic string }{{"postgres", "store"}, {"postgres", "store.public.transaction"}} {
+		file := write(t, fmt.Sprintf(planes, c.typ, c.topic))
+		if code, out, errs := runCLI(t, "check", "-c", file); code != ExitOK {
+			t.Errorf("%s of %s: exit %d\n%s%s", c.topic, c.typ, code, out, errs)
+		}
+	}
+}
+
 // TestCheckWarnsWhereNobodyCanLogIn: mechanisms without a user in the file.
 func TestCheckWarnsWhereNobodyCanLogIn(t *testing.T) {
 	file := write(t, "listen:\n  sasl:\n    mechanisms: [SCRAM-SHA-256]\n")
