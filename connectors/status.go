@@ -21,8 +21,8 @@ type Status struct {
 	Name         string        `json:"name"`
 	Type         string        `json:"type"`
 	Prefix       string        `json:"prefix,omitempty"` // of its topics; "": not known yet
-	Node         int32         `json:"node,omitempty"` // that runs it, as who runs connectors knows; 0: none
-	Here         bool          `json:"here"`           // that is the node that says so
+	Node         int32         `json:"node,omitempty"`   // that runs it, as who runs connectors knows; 0: none
+	Here         bool          `json:"here"`             // that is the node that says so
 	State        string        `json:"state"`
 	Error        string        `json:"error,omitempty"`
 	Position     string        `json:"position"`     // as the source writes it

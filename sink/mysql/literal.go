@@ -21,6 +21,7 @@ const (
 	classBytes
 	classBit
 	classEnum
+	classJSON
 )
 
 func classOf(data string) class {
@@ -38,6 +39,8 @@ func classOf(data string) class {
 		return classBit
 	case "enum":
 		return classEnum
+	case "json": // of MySQL; MariaDB's is a LONGTEXT
+		return classJSON
 	}
 	return classText
 }
@@ -83,6 +86,8 @@ func (c *boundColumn) append(dst, text []byte) ([]byte, error) {
 		return c.appendBytes(dst, text)
 	case classBit:
 		return c.appendBits(dst, text)
+	case classJSON:
+		return c.appendJSON(dst, text)
 	}
 	return appendLiteral(dst, text), nil
 }
