@@ -3,11 +3,14 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rowtrail/rowtrail/connectors"
+	"github.com/rowtrail/rowtrail/connectors/mysql/charset"
+	"github.com/rowtrail/rowtrail/connectors/mysql/grants"
 )
 
 const (
@@ -23,8 +26,11 @@ type inspection struct {
 	status  binlogStatus
 	noState error // why status may not be read
 	replica bool
-	grants  grants
+	blind   bool // whether it is a replica may not be asked
+	grants  grants.List
 	mayDump bool
+	readers []reader
+	mayList bool // the readers
 	tables  []*table
 	denied  []*table // that may not be read
 	signals *table   // of signal.data.collection, nil if it is not there
@@ -45,15 +51,21 @@ func (c *Config) inspect(ctx context.Context, s *session) (*inspection, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if in.replica, err = s.isReplica(ctx); err != nil && !denied(err) {
+	if in.replica, err = s.isReplica(ctx); denied(err) {
+		in.blind = true
+	} else if err != nil {
 		return nil, err
 	}
-	if in.grants, err = s.grants(ctx); err != nil {
+	if in.grants, err = s.grants(ctx, c.MariaDB); err != nil {
 		return nil, err
 	}
-	in.mayDump = in.grants.has("REPLICATION SLAVE", "", "") || in.grants.has("REPLICATION REPLICA", "", "")
 	if in.signals, err = c.signalTable(ctx, s); err != nil {
 		return nil, err
+	}
+	if in.mayDump = in.grants.Has("", "", "REPLICATION SLAVE", "REPLICATION REPLICA"); in.mayDump {
+		if in.readers, in.mayList, err = s.readers(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if in.tables, err = c.catalog(ctx, s, "", ""); err != nil {
 		return nil, err
@@ -86,6 +98,29 @@ func (c *Config) inspect(ctx context.Context, s *session) (*inspection, error) {
 	return in, nil
 }
 
+// grants are the user's rights, those of active roles included.
+func (s *session) grants(ctx context.Context, mariaDB bool) (grants.List, error) {
+	sql := "SHOW GRANTS"
+	if !mariaDB { // which does not show those of roles by itself
+		role, err := s.query(ctx, "SELECT CURRENT_ROLE()")
+		if err != nil {
+			return nil, fmt.Errorf("read the user's roles: %w", err)
+		}
+		if text := string(role[0][0]); text != "NONE" {
+			sql = "SHOW GRANTS FOR CURRENT_USER() USING " + text
+		}
+	}
+	list, err := s.query(ctx, sql)
+	if err != nil {
+		return nil, fmt.Errorf("read the user's privileges: %w", err)
+	}
+	var lines []string
+	for _, r := range list {
+		lines = append(lines, string(r[0]))
+	}
+	return grants.ParseAll(lines), nil
+}
+
 // Check connects and reports everything that stands in the way, with what mends it.
 func Check(ctx context.Context, c *Config) []connectors.Finding {
 	s, err := c.dial(ctx)
@@ -101,12 +136,18 @@ func Check(ctx context.Context, c *Config) []connectors.Finding {
 	if err := c.preparedFindings(ctx, s, &list); err != nil {
 		list = append(list, connectors.FindingOf("connection", err))
 	}
-	if r := (&run{Connector: &Connector{config: c}, server: in.server}); in.mayDump {
-		if err := r.free(ctx, s); err != nil {
-			list = append(list, connectors.FindingOf("database.server.id", err))
-		}
-	}
 	return list
+}
+
+// charsetFinding tells a column whose text cannot be decoded (M18).
+func (c *Config) charsetFinding(t *table, col *column, add addFinding) {
+	if !textual(col.facts.DataType) || !c.CapturesColumn(t.schema, t.name, col.name) {
+		return
+	}
+	if d, ok := decoderOf(&charset.Decoders{}, col.facts.Charset, 0).(unknownCharset); ok {
+		add(connectors.LevelError, "table "+t.String(), "column.exclude.list: "+t.String()+"."+col.name+", or ALTER TABLE "+t.quoted()+" CONVERT TO CHARACTER SET utf8mb4",
+			"text of column %s cannot be read: %v", col.name, d.err)
+	}
 }
 
 type addFinding func(level, subject, remedy, format string, args ...any)
@@ -149,6 +190,15 @@ func (c *Config) privilegeFindings(in *inspection, add addFinding) {
 	}
 	if !in.mayDump {
 		add(connectors.LevelError, subject, c.grantSQL("REPLICATION SLAVE"), "it may not read the binlog")
+		return
+	}
+	if err := c.clash(in.server, in.readers); err != nil {
+		f := connectors.FindingOf("database.server.id", err)
+		add(f.Level, f.Subject, f.Remedy, "%s", f.Problem)
+	}
+	if !in.mayList { // M23; of MySQL, REPLICATION SLAVE is enough
+		add(connectors.LevelWarning, subject, c.grantSQL("REPLICATION MASTER ADMIN"),
+			"it may not ask for the source's readers: that another one has server ID %d shows only when the source ends one of the two", c.serverID)
 	}
 }
 
@@ -159,6 +209,9 @@ func (v *server) permanent(name, value string) string {
 	}
 	return fmt.Sprintf("SET PERSIST %s = %s", name, value)
 }
+
+// hidesChanges finds settings of sessions with which they log no rows.
+var hidesChanges = regexp.MustCompile(`(?i)\b(sql_log_bin|binlog_format)\b`)
 
 func (c *Config) binlogFindings(in *inspection, add addFinding) {
 	v := in.server
@@ -181,6 +234,9 @@ func (c *Config) binlogFindings(in *inspection, add addFinding) {
 	if o := v.variables["binlog_row_value_options"]; o != "" && !strings.EqualFold(image, "FULL") {
 		add(connectors.LevelWarning, "binlog_row_value_options", v.permanent("binlog_row_value_options", "''"),
 			"binlog_row_value_options is %s and binlog_row_image is %s: events lack JSON columns that were changed in part", o, image)
+	}
+	if sql := v.variables["init_connect"]; hidesChanges.MatchString(sql) {
+		add(connectors.LevelError, "init_connect", v.permanent("init_connect", "''"), "init_connect changes what sessions log: %s", sql)
 	}
 	if c.Query {
 		name := "binlog_rows_query_log_events"
@@ -214,21 +270,32 @@ func (c *Config) gtidFindings(in *inspection, add addFinding) {
 	case v.mariaDB && !v.on("gtid_strict_mode"):
 		add(connectors.LevelWarning, "gtid_strict_mode", v.permanent("gtid_strict_mode", "ON"), "it is off: after a failover, numbers of a domain can fall, and a position can no longer tell what is before it")
 	case !v.mariaDB && !v.gtids():
-		add(connectors.LevelWarning, "gtid_mode",
-			"SET PERSIST enforce_gtid_consistency = ON; SET PERSIST gtid_mode = OFF_PERMISSIVE; SET PERSIST gtid_mode = ON_PERMISSIVE; SET PERSIST gtid_mode = ON",
-			"gtid_mode is %s: the connector cannot follow to another server after a failover", v.variables["gtid_mode"])
+		add(connectors.LevelWarning, "gtid_mode", v.turnOnGTIDs(), "gtid_mode is %s: the connector cannot follow to another server after a failover", v.variables["gtid_mode"])
 	}
 	updates := v.on("log_replica_updates") || v.on("log_slave_updates")
-	if in.replica && !updates { // M26
-		name := "log_replica_updates"
-		if v.mariaDB {
-			name = "log_slave_updates"
-		}
+	name, ask := "log_replica_updates", "REPLICATION CLIENT"
+	if v.mariaDB {
+		name, ask = "log_slave_updates", "REPLICA MONITOR"
+	}
+	switch {
+	case in.blind && !updates:
+		add(connectors.LevelWarning, name, c.grantSQL(ask), "it is off, and user %s may not ask whether the server is a replica: what a replica applies would not be in its own binlog", c.user)
+	case in.replica && !updates: // M26
 		add(connectors.LevelError, name, name+" = ON under [mysqld] in my.cnf; then restart the server", "the server is a replica, and what it applies is not in its own binlog")
 	}
 	if v.serverID() == 0 {
 		add(connectors.LevelError, "server_id", v.permanent("server_id", "1"), "server_id is 0: the server takes no readers")
 	}
+}
+
+// turnOnGTIDs are the statements from the server's gtid_mode to ON, which allows one step at a time.
+func (v *server) turnOnGTIDs() string {
+	sql := []string{v.permanent("enforce_gtid_consistency", "ON")}
+	modes := []string{"OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"}
+	for _, m := range modes[slices.Index(modes, strings.ToUpper(v.variables["gtid_mode"]))+1:] {
+		sql = append(sql, v.permanent("gtid_mode", m))
+	}
+	return strings.Join(sql, "; ")
 }
 
 func (c *Config) retentionFindings(in *inspection, add addFinding) {
@@ -238,6 +305,10 @@ func (c *Config) retentionFindings(in *inspection, add addFinding) {
 			add(connectors.LevelError, "binlog retention hours", "CALL mysql.rds_set_configuration('binlog retention hours', 72)", "RDS removes the binlog as soon as it can")
 		}
 		return
+	}
+	if size, err := strconv.ParseUint(v.variables["max_binlog_total_size"], 10, 64); err == nil && size > 0 { // MariaDB 11.4
+		add(connectors.LevelWarning, "max_binlog_total_size", v.permanent("max_binlog_total_size", "0"),
+			"binlogs are removed beyond %d bytes: a connector that is stopped for longer than they last has a gap", size)
 	}
 	seconds, err := strconv.ParseFloat(v.variables["binlog_expire_logs_seconds"], 64)
 	if err != nil || v.variables["binlog_expire_logs_auto_purge"] == "OFF" {
@@ -265,6 +336,14 @@ func (c *Config) tableFindings(in *inspection, add addFinding, keyless func(topi
 		if err != nil {
 			add(connectors.LevelError, subject, "leave the column out with column.exclude.list", "%v", err)
 			continue
+		}
+		for _, name := range c.KeyFor(t.schema, t.name) {
+			if t.column(name) == nil {
+				add(connectors.LevelError, subject, "correct message.key.columns", "it has no column %s", name)
+			}
+		}
+		for i := range t.columns {
+			c.charsetFinding(t, &t.columns[i], add)
 		}
 		described, err := c.NewTable(0, t.schema, t.name, columns)
 		if err != nil {

@@ -96,7 +96,7 @@ func TestM26ReplicaWithoutItsSourcesChanges(t *testing.T) {
 // TestCheckOfWhatTestsCannotHave: findings by what a server would say.
 func TestCheckOfWhatTestsCannotHave(t *testing.T) {
 	good := func() *inspection {
-		return &inspection{mayDump: true, tables: []*table{{schema: "d", name: "t", primary: []string{"id"}}}, server: &server{version: "9.7.0", number: 90700, variables: map[string]string{
+		return &inspection{mayDump: true, mayList: true, tables: []*table{{schema: "d", name: "t", primary: []string{"id"}}}, server: &server{version: "9.7.0", number: 90700, variables: map[string]string{
 			"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL", "gtid_mode": "ON", "server_id": "1",
 		}}}
 	}

@@ -117,7 +117,7 @@ func (c *Config) dial(ctx context.Context) (*session, error) {
 	const names = "SET NAMES utf8mb4, time_zone = '+00:00', sql_mode = '', wait_timeout = 28800, net_write_timeout = 600, net_read_timeout = 600"
 	if err := s.execute(ctx, names); err != nil {
 		s.close()
-		return nil, fmt.Errorf("prepare a session: %w", err)
+		return nil, c.explainSession(err)
 	}
 	return s, nil
 }
@@ -245,6 +245,8 @@ const (
 	erAccessDenied    = 1045
 	erDBAccessDenied  = 1044
 	erXARecover       = 1401 // MySQL: without XA_RECOVER_ADMIN
+	erNoPassword      = 1698 // access denied to a user who has none
+	erUserLimit       = 1226
 	erTooManyConns    = 1040
 	erParse           = 1064
 	erTableDenied     = 1142
@@ -264,6 +266,9 @@ const (
 	erSecureTransport = 3159
 	erPasswordExpired = 1862
 	erAccountLocked   = 3118
+	erLockedMariaDB   = 4151
+	erMustChange      = 1820 // the password, before anything else
+	erAborted         = 1184 // by init_connect
 	erGTIDStrictOrder = 1950 // MariaDB
 	erCannotFindState = 1955 // MariaDB: a GTID that is not in its binlog
 	erStateTooOld     = 1945 // MariaDB: a GTID that was purged

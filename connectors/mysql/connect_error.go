@@ -46,6 +46,8 @@ func (c *Config) explainConnect(err error) error {
 		return fault(verification.Err.Error(), "renew the server's certificate, or correct database.ssl.ca")
 	case strings.Contains(err.Error(), noTLS):
 		return fault("the server does not speak TLS", "give the server ssl_cert and ssl_key, or set database.ssl.mode to disabled")
+	case strings.Contains(err.Error(), "auth plugin"): // go-mysql's words
+		return fault(err.Error(), "as an administrator: ALTER USER "+c.account()+" IDENTIFIED "+map[bool]string{false: "WITH caching_sha2_password BY", true: "VIA mysql_native_password USING PASSWORD"}[c.MariaDB]+" ...")
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s: %w", where, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
@@ -56,17 +58,35 @@ func (c *Config) explainConnect(err error) error {
 	return passes(err.Error(), "start the server, or correct "+address)
 }
 
+// explainSession is explainConnect for the first statement of a session.
+func (c *Config) explainSession(err error) error {
+	if code(err) == erAborted || code(err) == erMustChange {
+		return c.explainConnect(err)
+	}
+	return fmt.Errorf("prepare a session: %w", err)
+}
+
 // refusedLogin judges what the server itself answered.
 func (c *Config) refusedLogin(my *mysql.MyError, fault, passes func(problem, remedy string) error) error {
 	switch my.Code {
-	case erAccessDenied, erDBAccessDenied:
-		return fault(my.Message, "correct database.user and database.password, or as an administrator: "+c.grantSQL("REPLICATION SLAVE, "+c.clientPrivilege()))
+	case erAccessDenied, erDBAccessDenied, erNoPassword:
+		remedy := "correct database.user and database.password, or as an administrator: " + c.grantSQL("REPLICATION SLAVE, "+c.clientPrivilege())
+		if c.tls.mode == tlsDisabled {
+			remedy += "; or set database.ssl.mode to required, if the user may log in over TLS alone"
+		}
+		return fault(my.Message, remedy)
+	case erUserLimit:
+		return passes(my.Message, "as an administrator: ALTER USER "+c.account()+" WITH MAX_USER_CONNECTIONS 0 MAX_CONNECTIONS_PER_HOUR 0 MAX_QUERIES_PER_HOUR 0")
 	case erHostDenied:
 		return fault(my.Message, "create the user for this host: CREATE USER "+quoteLiteral(c.user)+"@'%' IDENTIFIED BY ...")
 	case erSecureTransport:
 		return fault(my.Message, "set database.ssl.mode to required")
-	case erPasswordExpired, erAccountLocked:
-		return fault(my.Message, "as an administrator: ALTER USER "+c.account()+" ACCOUNT UNLOCK PASSWORD EXPIRE NEVER")
+	case erAccountLocked, erLockedMariaDB:
+		return fault(my.Message, "as an administrator: ALTER USER "+c.account()+" ACCOUNT UNLOCK")
+	case erPasswordExpired, erMustChange:
+		return fault(my.Message, "as an administrator, with the former password or a new one: ALTER USER "+c.account()+" IDENTIFIED BY ... PASSWORD EXPIRE NEVER")
+	case erAborted:
+		return fault(my.Message, "as an administrator: SET GLOBAL init_connect = '', or to what every user may do")
 	case erTooManyConns:
 		return passes(my.Message, "SET GLOBAL max_connections to a higher number, or end idle sessions")
 	case erHostBlocked:

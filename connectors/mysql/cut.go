@@ -98,11 +98,3 @@ func (c *Cut) asSet() *gtid.Set {
 	}
 	return s
 }
-
-// before tells whether a place comes before another one of the same server (M11: files by their numbers).
-func (p place) before(o place) bool {
-	if n, m := fileNumber(p.file), fileNumber(o.file); n != m {
-		return n < m
-	}
-	return p.pos < o.pos
-}

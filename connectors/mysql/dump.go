@@ -35,18 +35,23 @@ func (c *Config) hostName() string {
 
 // free makes sure that no other reader has the connector's server ID (M23): the source ends the older of two.
 func (r *run) free(ctx context.Context, s *session) error {
-	if r.server.serverID() == r.config.serverID {
+	list, _, err := s.readers(ctx)
+	if err != nil {
+		return err
+	}
+	return r.config.clash(r.server, list)
+}
+
+// clash finds the connector's server ID among those of the source and its readers.
+func (c *Config) clash(v *server, readers []reader) error {
+	if v.serverID() == c.serverID {
 		return &connectors.Fault{
-			Problem: fmt.Sprintf("the connector's server ID %d is that of the source itself", r.config.serverID),
+			Problem: fmt.Sprintf("the connector's server ID %d is that of the source itself", c.serverID),
 			Remedy:  "set database.server.id to a number that no server of the topology has",
 		}
 	}
-	list, ok, err := s.readers(ctx)
-	if err != nil || !ok {
-		return err
-	}
-	for _, other := range list {
-		if other.serverID != r.config.serverID || other.host == r.config.hostName() {
+	for _, other := range readers {
+		if other.serverID != c.serverID || other.host == c.hostName() {
 			continue // a former connection of this connector is ended by the source
 		}
 		return &connectors.Fault{

@@ -24,6 +24,7 @@ func variables() []string {
 		"binlog_checksum", "gtid_mode", "gtid_executed", "gtid_purged", "gtid_strict_mode", "gtid_binlog_pos", "log_replica_updates", "log_slave_updates",
 		"binlog_expire_logs_seconds", "binlog_expire_logs_auto_purge", "expire_logs_days", "binlog_rows_query_log_events", "binlog_annotate_row_events",
 		"lower_case_table_names", "basedir", "binlog_transaction_compression", "explicit_defaults_for_timestamp",
+		"max_binlog_total_size", "init_connect",
 	}
 }
 

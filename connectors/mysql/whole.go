@@ -81,13 +81,13 @@ func (c *Config) lockFindings(in *inspection) []connectors.Finding {
 	keyless := ""
 	lockable := true
 	for _, t := range in.tables {
-		may := in.grants.has("LOCK TABLES", t.schema, t.name)
+		may := in.grants.Has(t.schema, t.name, "LOCK TABLES")
 		lockable = lockable && may
 		if keyless == "" && !may && t.keyless() {
 			keyless = t.String()
 		}
 	}
-	global := in.grants.has("RELOAD", "", "") || !c.MariaDB && in.grants.has("FLUSH_TABLES", "", "")
+	global := in.grants.Has("", "", "RELOAD") || !c.MariaDB && in.grants.Has("", "", "FLUSH_TABLES")
 	f := connectors.Finding{Level: connectors.LevelError, Subject: "user " + c.user}
 	switch {
 	case c.Locking != LockingNone && !global && !lockable:

@@ -82,6 +82,7 @@ func (m *mysqld) common(l *local) []string {
 	return []string{
 		"--no-defaults", "--basedir=" + l.bin, "--lc-messages-dir=" + share, "--character-sets-dir=" + filepath.Join(share, "charsets"),
 		"--plugin-dir=" + filepath.Join(l.bin, "lib/mysql/plugin"), "--datadir=" + l.data(),
+		"--tmpdir=" + l.dir, // a server that starts removes the temporary tables of all that share its directory
 	}
 }
 
@@ -99,7 +100,7 @@ func (m *mysqld) prepare(ctx context.Context, l *local) error {
 		return l.run(ctx, m.daemon(), append(m.common(l), "--initialize-insecure", "--init-file="+m.initFile(l))...)
 	}
 	options := m.common(l)
-	install := []string{options[0], options[1], options[2], options[5], "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"}
+	install := []string{options[0], options[1], options[2], options[5], options[6], "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"}
 	return l.run(ctx, "bin/mariadb-install-db", install...)
 }
 

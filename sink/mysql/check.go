@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rowtrail/rowtrail/connectors/mysql/grants"
 	"github.com/rowtrail/rowtrail/sink"
 )
 
@@ -23,7 +24,7 @@ type checker struct {
 	config   *Config
 	conn     *conn
 	user     string
-	grants   []grant
+	grants   grants.List
 	findings []sink.Finding
 }
 
@@ -83,12 +84,6 @@ func (c *checker) server(ctx context.Context) error {
 	return nil
 }
 
-// grant is one line of SHOW GRANTS.
-type grant struct {
-	rights          []string
-	database, table string // * for all; a database is a pattern
-}
-
 // readGrants reads the user's rights, with those of its roles.
 func (c *checker) readGrants(ctx context.Context) error {
 	sql := "SHOW GRANTS"
@@ -106,74 +101,18 @@ func (c *checker) readGrants(ctx context.Context) error {
 		return err
 	}
 	for _, r := range rows {
-		if g, ok := parseGrant(r[0]); ok {
+		if g, ok := grants.Parse(r[0]); ok {
 			c.grants = append(c.grants, g)
 		}
 	}
 	return nil
 }
 
-// parseGrant reads GRANT SELECT, INSERT ON `db`.`table` TO ...
-func parseGrant(line string) (grant, bool) {
-	rights, rest, ok := strings.Cut(strings.TrimPrefix(line, "GRANT "), " ON ")
-	if !ok {
-		return grant{}, false
-	}
-	object, _, ok := strings.Cut(rest, " TO ")
-	database, table, ok2 := strings.Cut(strings.ReplaceAll(object, "`.`", "`\x00`"), "\x00")
-	if !ok2 {
-		database, table, ok2 = strings.Cut(object, ".")
-	}
-	if !ok || !ok2 {
-		return grant{}, false
-	}
-	g := grant{database: unquote(database), table: unquote(table)}
-	for right := range strings.SplitSeq(rights, ",") {
-		g.rights = append(g.rights, strings.TrimSpace(right))
-	}
-	return g, true
-}
-
-func unquote(name string) string {
-	if len(name) > 1 && name[0] == '`' && name[len(name)-1] == '`' {
-		return strings.ReplaceAll(name[1:len(name)-1], "``", "`")
-	}
-	return name
-}
-
-// covers tells that a grant holds for a table, or with table "" for all of a database. In the name of a database % and _ stand for others.
-func (g *grant) covers(database, table string) bool {
-	if g.database != "*" && g.database != database && !like(g.database, database) {
-		return false
-	}
-	return g.table == "*" || table != "" && g.table == table
-}
-
-func like(pattern, text string) bool {
-	switch {
-	case pattern == "":
-		return text == ""
-	case pattern[0] == '%':
-		for i := range len(text) + 1 {
-			if like(pattern[1:], text[i:]) {
-				return true
-			}
-		}
-		return false
-	case pattern[0] == '\\' && len(pattern) > 1:
-		return text != "" && text[0] == pattern[1] && like(pattern[2:], text[1:])
-	}
-	return text != "" && (pattern[0] == '_' || pattern[0] == text[0]) && like(pattern[1:], text[1:])
-}
-
 // need reports rights that the user lacks for a table, or with table "" for all of a database.
 func (c *checker) need(database, table string, rights ...string) {
 	var lacks []string
 	for _, right := range rights {
-		has := slices.ContainsFunc(c.grants, func(g grant) bool {
-			return g.covers(database, table) && (slices.Contains(g.rights, right) || slices.Contains(g.rights, "ALL PRIVILEGES"))
-		})
-		if !has {
+		if !c.grants.Has(database, table, right) {
 			lacks = append(lacks, right)
 		}
 	}

@@ -262,23 +262,3 @@ func TestCheck(t *testing.T) {
 		}
 	})
 }
-
-func TestPatternsOfGrants(t *testing.T) {
-	for _, c := range []struct {
-		line, database, table string
-		want                  bool
-	}{
-		{"GRANT SELECT ON *.* TO `u`@`%`", "a", "", true}, {"GRANT SELECT, INSERT ON `a`.* TO `u`@`%`", "a", "t", true}, {"GRANT SELECT ON `a\\_b`.* TO `u`@`%`", "a_b", "", true},
-		{"GRANT SELECT ON `a\\_b`.* TO `u`@`%`", "axb", "", false}, {"GRANT SELECT ON `a%`.* TO `u`@`%`", "abc", "", true}, {"GRANT SELECT ON `a`.`t` TO `u`@`%`", "a", "", false},
-		{"GRANT SELECT ON `a`.`t` TO `u`@`%`", "a", "t", true}, {"GRANT INSERT ON *.* TO `u`@`%`", "a", "", false}, {"GRANT `role`@`%` TO `u`@`%`", "a", "", false}, {"GRANT ALL PRIVILEGES ON `a`.* TO `u`@`%`", "a", "t", true},
-	} {
-		ch := &checker{user: "u"}
-		if g, ok := parseGrant(c.line); ok {
-			ch.grants = append(ch.grants, g)
-		}
-		ch.need(c.database, c.table, "SELECT")
-		if got := len(ch.findings) == 0; got != c.want {
-			t.Errorf("%s for %s.%s: %t", c.line, c.database, c.table, got)
-		}
-	}
-}
