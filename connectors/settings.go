@@ -76,6 +76,10 @@ func (p *Properties) events(s *Settings, precision event.TimePrecision) {
 			p.Fail("skipped.operations", fmt.Errorf("%q is not one of c, u, d, t, none", op))
 		}
 	}
+	p.Only("extended.headers.enabled", "records have no headers of Connect's context", "false")
+	p.Only("schema.name.adjustment.mode", "names are kept as they are", "none")
+	p.Only("field.name.adjustment.mode", "names are kept as they are", "none")
+	p.Only("table.ignore.builtin", "the server's own tables are never captured", "true")
 	s.TransactionMetadata = p.Flag("provide.transaction.metadata", false)
 	s.Park = p.failures()
 	const json = "org.apache.kafka.connect.json.JsonConverter"

@@ -201,15 +201,16 @@ func foreign() connectors.Foreign {
 			"incremental.snapshot.allow.schema.changes": true, // they are followed
 			"connect.keep.alive":                        true, "connect.keep.alive.interval.ms": true, "binlog.buffer.size": true, "min.row.count.to.stream.results": true,
 			"binlog.net.read.timeout": true, "binlog.net.write.timeout": true, "use.nongraceful.disconnect": true, "database.protocol": true,
-			"database.jdbc.driver": true, "ddl.parser.type": true, "database.query.timeout.ms": true,
+			"database.server.id.offset": true, "schema.history.internal": true, "database.jdbc.driver": true, "ddl.parser.type": true,
 		},
 		Unsupported: map[string]string{
 			"topic.naming.strategy":                       "topics are <topic.prefix>.<database>.<table>",
 			"topic.delimiter":                             "topics are <topic.prefix>.<database>.<table>",
 			"gtid.source.includes":                        "the transactions of all servers are read",
 			"gtid.source.excludes":                        "the transactions of all servers are read",
+			"gtid.source.filter.dml.events":               "the transactions of all servers are read",
+			"include.schema.comments":                     "comments are in the topic of schema changes, always",
 			"database.dsn":                                "use database.hostname, database.port, database.user and database.password",
-			"database.initial.statements":                 "Rowtrail sets its sessions itself",
 			"database.ssl.keystore":                       "use database.ssl.cert and database.ssl.key, PEM files",
 			"database.ssl.keystore.password":              "use database.ssl.cert and database.ssl.key, PEM files",
 			"database.ssl.truststore":                     "use database.ssl.ca, a PEM file",

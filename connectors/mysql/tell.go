@@ -249,7 +249,7 @@ func (s *stream) turn(ctx context.Context) (bool, error) {
 // loadPlace puts what follows at the load's place: after the last transaction.
 func (s *stream) loadPlace() {
 	now := s.Now.UnixMicro()
-	s.Meta = event.Meta{TsMs: s.Meta.TsMs, SourceTsUs: now, Snapshot: snapshotInitial, Binlog: event.Binlog{ServerID: s.run.server.serverID(), File: s.file, Pos: s.end}}
+	s.Meta = event.Meta{TsMs: s.Meta.TsMs, SourceTsUs: now, Snapshot: snapshotInitial, Binlog: event.Binlog{File: s.file, Pos: s.end}}
 	s.Pos = event.Position{Commit: s.point.commits, CommitTime: now}
 }
 
