@@ -6,6 +6,7 @@ import (
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
+	"github.com/rowtrail/rowtrail/connectors/mysql/chunks"
 )
 
 // rows writes the rows of one event.
@@ -36,6 +37,10 @@ func (s *stream) rows(ctx context.Context, e *binlog.Event) error {
 	} else if !s.counts(r) {
 		return nil
 	}
+	if r.parked != nil {
+		s.group.touched[r] = ordinal
+		return s.keepRows(ctx, r, e)
+	}
 	window := s.loader.load.Window(r.Collection)
 	signals := r.signals && e.Rows.Op == event.OpCreate
 	skips := r.hidden || s.skips(e.Rows.Op)
@@ -47,6 +52,13 @@ func (s *stream) rows(ctx context.Context, e *binlog.Event) error {
 		s.Meta.Binlog.Pos = e.End - min(e.End, uint64(e.Header.Size))
 	}
 	s.Meta.Binlog.File = s.file
+	return s.write(ctx, e, r, window)
+}
+
+// write writes the rows of an event, and tells a chunk of the load whose window is open.
+func (s *stream) write(ctx context.Context, e *binlog.Event, r *relation, window *chunks.Window) error {
+	signals := r.signals && e.Rows.Op == event.OpCreate
+	skips := r.hidden || s.skips(e.Rows.Op)
 	for row := 0; ; row++ {
 		more, err := e.Rows.Next(r.layout, r.before, r.after)
 		if err != nil || !more {

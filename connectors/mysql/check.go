@@ -179,8 +179,12 @@ func (c *Config) findings(in *inspection) []connectors.Finding {
 	c.gtidFindings(in, add)
 	c.retentionFindings(in, add)
 	c.signalFindings(in, add)
-	c.tableFindings(in, add, func(topic string) { list[len(list)-1].Keyless = topic })
-	return list
+	var keyless []string
+	c.tableFindings(in, add, func(t *table, topic string) {
+		list[len(list)-1].Keyless = topic
+		keyless = append(keyless, t.String())
+	})
+	return append(list, c.TopicFindings(keyless)...)
 }
 
 func (c *Config) privilegeFindings(in *inspection, add addFinding) {
@@ -320,7 +324,7 @@ func (c *Config) retentionFindings(in *inspection, add addFinding) {
 	}
 }
 
-func (c *Config) tableFindings(in *inspection, add addFinding, keyless func(topic string)) {
+func (c *Config) tableFindings(in *inspection, add addFinding, keyless func(t *table, topic string)) {
 	if len(in.tables) == 0 {
 		add(connectors.LevelError, "tables", "correct table.include.list, database.include.list or their exclude lists; or "+c.grantSQL("SELECT"),
 			"no table is captured, or user %s may see none of them", c.user)
@@ -354,7 +358,7 @@ func (c *Config) tableFindings(in *inspection, add addFinding, keyless func(topi
 		if len(described.Keys) == 0 {
 			add(connectors.LevelWarning, subject, "ALTER TABLE "+t.quoted()+" ADD PRIMARY KEY (...), or name columns in message.key.columns",
 				"it has no primary key: its events have no key, so there is no current state per row")
-			keyless(topic)
+			keyless(t, topic)
 		}
 		if lossy := described.Schema.Lossy(); len(lossy) > 0 {
 			add(connectors.LevelWarning, subject, "time.precision.mode: adaptive_time_microseconds; zero.date.handling.mode: string",

@@ -16,6 +16,7 @@ import (
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
+	"github.com/rowtrail/rowtrail/connectors/park"
 	"github.com/rowtrail/rowtrail/connectors/raw"
 )
 
@@ -27,8 +28,11 @@ type Connector struct {
 	deps    connectors.Deps
 	log     *slog.Logger
 	tracker *connectors.Tracker
-	undo    *undoError // what the last run found to be taken back
-	asks    chan *ask
+
+	isolation *park.Isolation
+
+	undo *undoError // what the last run found to be taken back
+	asks chan *ask
 
 	begun     bool      // snapshot.mode always: the load of this start has begun
 	renew     bool      // snapshot.mode when_needed: the next run begins anew
@@ -51,13 +55,16 @@ func New(config *Config, deps connectors.Deps) (*Connector, error) {
 	if len(c.Ignored) > 0 {
 		log.Info("properties without effect", "properties", c.Ignored)
 	}
-	return &Connector{config: &c, deps: deps, log: log, tracker: connectors.NewTracker(c.Name, c.kind(), c.Prefix), asks: make(chan *ask, maxAsks)}, nil
+	return &Connector{
+		config: &c, deps: deps, log: log, tracker: connectors.NewTracker(c.Name, c.kind(), c.Prefix), asks: make(chan *ask, maxAsks),
+		isolation: park.NewIsolation(c.Name, c.Park, log),
+	}, nil
 }
 
 // Run captures until ctx ends; see connectors.Connector.
 func (c *Connector) Run(ctx context.Context) error {
 	c.begun = false
-	return connectors.Supervise(ctx, c.log, c.tracker, func(ctx context.Context) error {
+	return connectors.Supervise(ctx, c.log, c.tracker, c.isolation.Isolate(func(ctx context.Context) error {
 		for {
 			err := c.once(ctx)
 			if c.renews(err) && ctx.Err() == nil {
@@ -73,8 +80,11 @@ func (c *Connector) Run(ctx context.Context) error {
 			c.log.Info("source transaction is read again", "reason", undo.Error())
 			c.undo = undo
 		}
-	})
+	}))
 }
+
+// Unpark is connectors.Connector's.
+func (c *Connector) Unpark(u connectors.Unpark) error { return c.isolation.Unpark(u) }
 
 // renewAgain is how long after one new load another gap is an error, lest a source that has one at once is loaded for ever.
 const renewAgain = time.Minute
@@ -97,6 +107,7 @@ type run struct {
 	replica  bool
 	writer   *connectors.Writer
 	raw      *raw.Store
+	parking  *park.Parking
 	resume   *resume
 	fresh    bool // there was no resume point, or it is given up
 	always   bool // all tables are loaded, whatever was
@@ -151,18 +162,15 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	r.server, r.replica, r.tables = in.server, in.replica, in.tables
-	findings := r.config.findings(in)
-	for _, f := range findings {
-		if f.Level == connectors.LevelWarning {
-			r.log.Warn("source", "subject", f.Subject, "problem", f.Problem, "remedy", f.Remedy)
-		}
-	}
-	if err := connectors.Refuse(findings); err != nil {
+	whole, unfit := connectors.Sort(r.config.findings(in), func(f connectors.Finding) {
+		r.log.Warn("source", "subject", f.Subject, "problem", f.Problem, "remedy", f.Remedy)
+	})
+	if err := connectors.Refuse(whole); err != nil {
 		return err
 	}
 	writer, err := connectors.OpenWriter(ctx, r.deps, connectors.WriterOptions{
 		Name: r.config.Name, Prefix: r.config.Prefix, Topics: r.config.Topics, Compression: r.config.Compression,
-		AppendResume: r.appendResume, OnCommit: func(m connectors.Mark) { r.committed.Store(&m) },
+		AppendResume: r.appendResume, OnCommit: r.onCommit,
 	})
 	if err != nil {
 		return err
@@ -190,7 +198,17 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		r.base.Position = r.resume.point.String()
 		r.mu.Unlock()
 	}
+	if err := r.park(unfit); err != nil {
+		return err
+	}
 	return r.ownTopics(ctx)
+}
+
+func (r *run) onCommit(m connectors.Mark) {
+	r.committed.Store(&m)
+	if p, ok := m.Resume.(*point); ok {
+		r.isolation.Committed(p.parked)
+	}
 }
 
 func (r *run) ownTopics(ctx context.Context) error {
@@ -219,6 +237,7 @@ func (r *run) newStream(load *loader) (*stream, error) {
 		Emitter: connectors.Emitter{Settings: &r.config.Settings, Writer: r.writer, Known: &r.known},
 		run:     r, config: r.config, decoder: binlog.NewDecoder(binlog.Options{}), relations: map[*binlog.Table]*relation{},
 		loader: load, point: p, mark: p, markedAt: time.Now(), file: p.at.file, end: p.at.pos,
+		parking: r.parking,
 	}
 	s.Where = func() string {
 		return fmt.Sprintf("%s:%d, row %d, of transaction %s", s.file, s.Meta.Binlog.Pos, s.Meta.Binlog.Row+1, s.group.name)
@@ -242,6 +261,10 @@ func (r *run) streaming(ctx context.Context, conn net.Conn, s *stream) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return in.run(ctx) })
 	g.Go(func() error {
+		if err := s.parking.Start(ctx, &s.Emitter, s, r.wake); err != nil {
+			return err
+		}
+		defer s.parking.Close()
 		if err := s.startLoad(ctx); err != nil {
 			return err
 		}

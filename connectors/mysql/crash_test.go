@@ -26,6 +26,7 @@ const (
 	childEnv   = "ROWTRAIL_TEST_CHILD"
 	brokersEnv = "ROWTRAIL_TEST_BROKERS"
 	propsEnv   = "ROWTRAIL_TEST_PROPERTIES"
+	unparkEnv  = "ROWTRAIL_TEST_UNPARK" // a table that is unparked as soon as that can be
 )
 
 // childMain is what the test binary does when it is started as a child.
@@ -47,6 +48,13 @@ func childMain() int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	if table := os.Getenv(unparkEnv); table != "" {
+		go func() {
+			for conn.Unpark(connectors.Unpark{Table: table}) != nil {
+				time.Sleep(time.Millisecond)
+			}
+		}()
 	}
 	if err := conn.Run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

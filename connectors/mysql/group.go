@@ -137,6 +137,9 @@ func (s *stream) finish(ctx context.Context, e *binlog.Event) error {
 	if g.skip {
 		return nil
 	}
+	if err := s.parking.End(ctx, &s.Emitter); err != nil {
+		return err
+	}
 	if err := s.run.raw.End(ctx, &s.Emitter); err != nil {
 		return err
 	}
@@ -175,7 +178,7 @@ func (s *stream) cut(ctx context.Context) error {
 	if !s.group.open {
 		return nil
 	}
-	if s.Pos.Order > 0 {
+	if s.Pos.Order > 0 || s.parking.Touched() {
 		return s.takeBack(0)
 	}
 	s.group.open = false

@@ -169,6 +169,12 @@ func (s *stream) newcomer(ctx context.Context, name ddl.TableName, now *table) e
 	if s.config.Snapshot == SnapshotNoData || now == nil {
 		return nil
 	}
+	if s.parking.Has(now.String()) { // loaded when it is unparked
+		s.parking.Owe(now.String())
+		l.dirty = l.dirty || l.held[name]
+		delete(l.held, name)
+		return nil
+	}
 	if !s.config.loads.Match(name.Database + "." + name.Table) {
 		l.hold(name)
 		return nil
@@ -253,11 +259,14 @@ func migrates(from, to ddl.TableName) bool {
 
 // truncate writes a truncate as an event of the transaction that is being read.
 func (s *stream) truncate(ctx context.Context, name ddl.TableName) error {
+	if collection := name.Database + "." + name.Table; s.parking.Has(collection) {
+		return s.keepChange(ctx, collection, nil, keptTruncate, func(dst []byte) []byte { return dst })
+	}
 	t, err := s.lastVersion(ctx, name)
 	if err != nil {
 		return err
 	}
-	if t.Partitions, err = s.Writer.EnsureTopic(ctx, t.Topic, connectors.TopicData); err != nil {
+	if err := s.Writer.EnsureTable(ctx, t); err != nil {
 		return err
 	}
 	if err := s.Prepare(ctx, t); err != nil {

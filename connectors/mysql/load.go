@@ -115,7 +115,7 @@ func (r *run) again() bool { return r.fresh || r.always }
 // restore takes up a load that another run left.
 func (l *loader) restore(ctx context.Context, token []byte) error {
 	err := l.load.Restore(token, func(database, name, filter string) (*chunks.Plan, error) {
-		if !l.run.config.captures(database, name) {
+		if !l.run.config.captures(database, name) || l.run.parking.Has(database+"."+name) { // the latter is loaded when it is unparked
 			l.dirty = true
 			return nil, nil
 		}
@@ -134,7 +134,7 @@ func (l *loader) restore(ctx context.Context, token []byte) error {
 // join adds the tables that are to be loaded at the start.
 func (l *loader) join(ctx context.Context, tables []*table) error {
 	for _, t := range tables {
-		if l.load.Waits(t.String()) || l.held[t.id()] && !l.run.again() {
+		if l.run.parking.Has(t.String()) || l.load.Waits(t.String()) || l.held[t.id()] && !l.run.again() {
 			continue
 		}
 		switch {
@@ -185,7 +185,7 @@ func (l *loader) plan(ctx context.Context, now *table, filter string) (*chunks.P
 	if err != nil {
 		return nil, err
 	}
-	if t.Partitions, err = l.run.writer.EnsureTopic(ctx, t.Topic, connectors.TopicData); err != nil {
+	if err := l.run.writer.EnsureTable(ctx, &t); err != nil {
 		return nil, err
 	}
 	l.tables[t.Collection] = &t
@@ -336,6 +336,7 @@ func (l *loader) done(d loaded) error {
 	p := d.task.Progress
 	err := l.load.Done(d.task, d.err)
 	table := d.task.Plan.Table
+	var column *binlog.ColumnError
 	switch {
 	case d.err == nil:
 		l.lost = 0
@@ -359,9 +360,11 @@ func (l *loader) done(d loaded) error {
 			ID: p.Signal, Type: connectors.SignalExecute, Tables: []string{table.Collection()}, Reason: connectors.SignalFailed, Error: err.Error(),
 		})
 		return nil
+	case errors.As(err, &column):
+		return columnFault("a row of table "+table.Collection()+", in the load,", column)
 	case denied(err):
 		return &connectors.Fault{
-			Problem: "table " + table.Collection() + " cannot be read", Err: err,
+			Problem: "table " + table.Collection() + " cannot be read", Err: err, Collection: table.Collection(),
 			Remedy: "GRANT SELECT ON " + quoteIdent(table.Database) + "." + quoteIdent(table.Name) + " TO " + l.run.config.account(),
 		}
 	}

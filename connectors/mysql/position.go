@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/mysql/gtid"
+	"github.com/rowtrail/rowtrail/connectors/park"
 )
 
 // point is a place between two source transactions. It does not change once it is part of a mark.
@@ -22,6 +23,7 @@ type point struct {
 	at      place
 	commits uint64 // source transactions up to here, over all servers and restarts
 	timeUs  int64  // of the last one's commit
+	parked  *park.Tables
 	load    []byte // what the load has to go on from; nil: nothing is to be loaded
 	held    []byte // the tables whose rows are in the log, a tableSet; nil: it is not known
 	seek    *seek  // for transactions that were prepared before the point; nil: none are looked for
@@ -114,6 +116,8 @@ type resumeJSON struct {
 
 	Seek *seekJSON `json:"seek,omitempty"`
 
+	Parked json.RawMessage `json:"parked,omitempty"`
+
 	Held json.RawMessage `json:"tables,omitempty"` // appended by hand: with many tables it is the most of it, and the same in every commit
 }
 
@@ -121,7 +125,7 @@ const resumeVersion = 1
 
 func (r *resume) append(dst []byte) ([]byte, error) {
 	j := resumeJSON{
-		Version: resumeVersion, Source: r.source, Server: r.uuid, File: r.point.at.file, Pos: r.point.at.pos, Commits: r.point.commits, TimeUs: r.point.timeUs, Load: r.point.load,
+		Version: resumeVersion, Source: r.source, Server: r.uuid, File: r.point.at.file, Pos: r.point.at.pos, Commits: r.point.commits, TimeUs: r.point.timeUs, Load: r.point.load, Parked: r.point.parked.JSON(),
 	}
 	if r.point.seek != nil {
 		j.Seek = r.point.seek.json()
@@ -157,6 +161,10 @@ func parseResume(b []byte) (*resume, error) {
 		return nil, fmt.Errorf("%w: %d, this build knows %d", errNewerResume, j.Version, resumeVersion)
 	}
 	r := &resume{source: j.Source, uuid: j.Server, point: &point{at: place{j.File, j.Pos}, commits: j.Commits, timeUs: j.TimeUs, load: j.Load, held: j.Held}}
+	var err error
+	if r.point.parked, err = park.Parse(j.Parked); err != nil {
+		return nil, fmt.Errorf("parse resume point: %w", err)
+	}
 	if j.Seek != nil {
 		r.point.seek = j.Seek.seek()
 	}
@@ -202,6 +210,11 @@ func (c *Config) readResume(b []byte) (*resume, error) {
 func (c *Config) again() string {
 	return "delete topic " + c.Prefix + ".position (`rowtrail topics delete`) and restart the connector (`rowtrail connectors restart`): it begins anew, " +
 		"and what changed in between is missing from the topics"
+}
+
+// reload says how to load one table again.
+func (c *Config) reload(collection string) string {
+	return "`rowtrail connectors unpark " + c.Name + " " + collection + " --reload`"
 }
 
 // begin is the point where a connector without resume point begins: everything up to it is left to the load, or out.

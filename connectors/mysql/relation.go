@@ -9,6 +9,7 @@ import (
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
 	"github.com/rowtrail/rowtrail/connectors/mysql/charset"
+	"github.com/rowtrail/rowtrail/connectors/park"
 )
 
 // relation is one table version ready for decoding and encoding. It belongs to one goroutine.
@@ -18,7 +19,8 @@ type relation struct {
 	layout        *binlog.Layout
 	before, after event.Row
 	absent        []uint16
-	whole         bool // before has every column
+	whole         bool          // before has every column
+	parked        *park.Context // of a parked table, which is not described; nil: it is not parked
 
 	transactional *bool // whether its engine has transactions; nil: not asked yet
 
@@ -39,6 +41,13 @@ func (s *stream) relation(ctx context.Context, t *binlog.Table) (*relation, erro
 		s.relations[t] = nil
 		return nil, nil
 	}
+	if captured && s.parking.Has(t.Collection()) {
+		r, err := s.parkedRelation(ctx, t)
+		if err == nil {
+			s.relations[t] = r
+		}
+		return r, err
+	}
 	now, err := s.run.lookUp(ctx, t.Schema, t.Name)
 	if err != nil {
 		return nil, err
@@ -48,7 +57,7 @@ func (s *stream) relation(ctx context.Context, t *binlog.Table) (*relation, erro
 		return nil, err
 	}
 	if r.signals, r.hidden = signals, !captured; captured {
-		if r.Partitions, err = s.Writer.EnsureTopic(ctx, r.Topic, connectors.TopicData); err != nil {
+		if err := s.Writer.EnsureTable(ctx, &r.Table); err != nil {
 			return nil, err
 		}
 	}
@@ -70,7 +79,7 @@ func (c *Config) describe(charsets *charset.Decoders, t *binlog.Table, now *tabl
 	collection := t.Collection()
 	if t.Err != nil {
 		return nil, &connectors.Fault{
-			Problem: "table " + collection + " cannot be captured", Err: t.Err,
+			Problem: "table " + collection + " cannot be captured", Err: t.Err, Collection: collection,
 			Remedy: "leave the table out with table.exclude.list, or report this with the server's version",
 		}
 	}
@@ -83,7 +92,7 @@ func (c *Config) describe(charsets *charset.Decoders, t *binlog.Table, now *tabl
 			primary = append(primary, t.Columns[k.Column].Name)
 		}
 	} else {
-		list, err = fromCatalog(charsets, t, now)
+		list, err = c.fromCatalog(charsets, t, now)
 		if now != nil {
 			primary = now.primary
 		}
@@ -151,11 +160,11 @@ func fromTableMap(charsets *charset.Decoders, t *binlog.Table, now *table) ([]de
 }
 
 // fromCatalog describes the columns by what the catalog has now.
-func fromCatalog(charsets *charset.Decoders, t *binlog.Table, now *table) ([]described, error) {
+func (c *Config) fromCatalog(charsets *charset.Decoders, t *binlog.Table, now *table) ([]described, error) {
 	unknown := func(err error) error {
 		return &connectors.Fault{
-			Problem: "the columns of table " + t.Collection() + " are not known at this place of the binlog", Err: err,
-			Remedy: "SET GLOBAL binlog_row_metadata = 'FULL' (and in my.cnf), so that the binlog names them; what was written before needs a new load",
+			Problem: "the columns of table " + t.Collection() + " are not known at this place of the binlog", Err: err, Collection: t.Collection(),
+			Remedy: "SET GLOBAL binlog_row_metadata = 'FULL' (and in my.cnf), so that the binlog names them; what was written before needs a new load: " + c.reload(t.Collection()),
 		}
 	}
 	if now == nil {

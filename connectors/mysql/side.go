@@ -68,8 +68,9 @@ func (r *run) transactional(ctx context.Context, t *relation) (bool, error) {
 	yes, err := r.engine(ctx, t)
 	if err == nil && yes == nil {
 		err = &connectors.Fault{
-			Problem: "a transaction that changed table " + t.Collection + " was rolled back in part, and the table is gone, so that it cannot be told whether its engine took the change back",
-			Remedy:  "leave the table out with table.exclude.list, or " + r.config.again(),
+			Collection: t.Collection,
+			Problem:    "a transaction that changed table " + t.Collection + " was rolled back in part, and the table is gone, so that it cannot be told whether its engine took the change back",
+			Remedy:     "leave the table out with table.exclude.list, or " + r.config.again(),
 		}
 	}
 	return yes != nil && *yes, err

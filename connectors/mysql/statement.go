@@ -45,7 +45,7 @@ func (s *stream) effect(ctx context.Context, e *binlog.Event, alone bool) error 
 	}
 	switch {
 	case effect.Kind == ddl.DML, q.Load, effect.Kind == ddl.Unknown && !alone:
-		return s.unlogged(e, &effect)
+		return s.unlogged(ctx, e, &effect)
 	case effect.Kind == ddl.TruncateTable:
 		if err := s.truncated(ctx, effect.Tables[0]); err != nil {
 			return err
@@ -74,24 +74,38 @@ func (s *stream) utf8(q *binlog.Query) []byte {
 }
 
 // unlogged refuses a change of captured tables whose rows are not in the binlog (M8).
-func (s *stream) unlogged(e *binlog.Event, effect *ddl.Effect) error {
-	var names []string
+func (s *stream) unlogged(ctx context.Context, e *binlog.Event, effect *ddl.Effect) error {
+	at := fmt.Sprintf("at %s:%d (transaction %s, thread %d)", s.file, e.End, s.group.name, e.Query.Thread)
+	named := false
 	for _, t := range effect.Tables {
-		if s.config.captures(t.Database, t.Table) {
-			names = append(names, t.Database+"."+t.Table)
+		if !s.config.captures(t.Database, t.Table) {
+			continue
+		}
+		named = true
+		name := t.Database + "." + t.Table
+		if !s.parking.Has(name) {
+			return s.unloggedFault(name, at)
+		}
+		if err := s.keepChange(ctx, name, nil, keptUnlogged, func(dst []byte) []byte { return append(dst, at...) }); err != nil {
+			return err
 		}
 	}
-	what := "table " + strings.Join(names, ", ")
-	if len(names) == 0 {
-		if !effect.Any {
-			return nil
-		}
-		what = "any table"
+	if named || !effect.Any {
+		return nil
+	}
+	return s.unloggedFault("", at)
+}
+
+// unloggedFault is the Fault for a statement without its rows; collection is the table that it changed, "" if it may be any.
+func (s *stream) unloggedFault(collection, at string) error {
+	what, load := "table "+collection, s.config.reload(collection)
+	if collection == "" {
+		what, load = "any table", s.config.again()
 	}
 	return &connectors.Fault{
-		Problem: fmt.Sprintf("a statement that may change %s was logged without its rows, at %s:%d (transaction %s, thread %d)", what, s.file, e.End, s.group.name, e.Query.Thread),
+		Problem: fmt.Sprintf("a statement that may change %s was logged without its rows, %s", what, at), Collection: collection,
 		Remedy: "SET GLOBAL binlog_format = 'ROW', and end the sessions that have another binlog_format of their own; what the statement changed is known only by a new load: " +
-			"leave the table out with table.exclude.list, or " + s.config.again(),
+			load + ", or leave the table out with table.exclude.list",
 	}
 }
 

@@ -32,6 +32,7 @@ func (c *Connector) addTotals(s *connectors.Status, r *run) {
 // Status says how the connector does.
 func (c *Connector) Status() connectors.Status {
 	s := c.tracker.Status()
+	s.Parked = c.isolation.Status()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.Events, s.Transactions, s.Bytes, s.Position = c.base.Events, c.base.Transactions, c.base.Bytes, c.base.Position

@@ -11,6 +11,7 @@ import (
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
 	"github.com/rowtrail/rowtrail/connectors/mysql/charset"
+	"github.com/rowtrail/rowtrail/connectors/park"
 )
 
 const (
@@ -36,6 +37,9 @@ type stream struct {
 	group group
 	point *point // of the last whole transaction
 	mark  *point // of the last mark
+
+	parking *park.Parking
+	kept    kept
 
 	txs      uint64
 	markedAt time.Time
@@ -87,19 +91,24 @@ func (s *stream) place(e *binlog.Event, err error) error {
 			Remedy: "report this with the server's version; the connector goes on from there once it can decode it",
 		}
 	case errors.As(err, &column):
-		f := &connectors.Fault{
-			Problem: fmt.Sprintf("a row that ends at %s cannot be decoded", at), Err: err,
-			Remedy: "leave table " + column.Table + " out with table.exclude.list, or report this with the server's version",
-		}
-		if column.Name != "" {
-			f.Remedy = "column.exclude.list: " + column.Table + "." + column.Name + ", or report this with the server's version"
-		}
-		return f
+		return columnFault(fmt.Sprintf("a row that ends at %s", at), column)
 	}
 	if _, ok := errorOfBinlog(err); ok {
 		return s.undecodable(err)
 	}
 	return fmt.Errorf("capture event %s that ends at %s: %w", e.Header.Type, at, err)
+}
+
+// columnFault is the Fault for a row of a table that cannot be decoded.
+func columnFault(where string, column *binlog.ColumnError) error {
+	f := &connectors.Fault{
+		Problem: where + " cannot be decoded", Err: column, Collection: column.Table,
+		Remedy: "leave table " + column.Table + " out with table.exclude.list, or report this with the server's version",
+	}
+	if column.Name != "" {
+		f.Remedy = "column.exclude.list: " + column.Table + "." + column.Name + ", or report this with the server's version"
+	}
+	return f
 }
 
 func errorOfBinlog(err error) (*binlog.EventError, bool) {
@@ -189,6 +198,11 @@ func (s *stream) event(ctx context.Context, e *binlog.Event) error {
 func (s *stream) placeMark(ctx context.Context, force bool) error {
 	if err := s.Room(ctx); err != nil {
 		return err
+	}
+	if now := s.parking.Marked(); s.point.parked != now {
+		next := *s.point
+		next.parked = now
+		s.point = &next
 	}
 	s.Batch.Mark(connectors.Mark{
 		Order: s.point.commits, Confirm: s.point.commits, TimeUs: s.point.timeUs, Events: s.Events, Txs: s.txs, Resume: s.point, Force: force,

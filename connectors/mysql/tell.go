@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/event"
+	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
 	"github.com/rowtrail/rowtrail/connectors/mysql/chunks"
 	"github.com/rowtrail/rowtrail/connectors/mysql/ddl"
 )
@@ -42,6 +43,9 @@ func (s *stream) boundary(ctx context.Context) error {
 		return nil
 	}
 	l := s.loader
+	if err := s.parking.Boundary(ctx, &s.Emitter, s); err != nil {
+		return err
+	}
 	if len(s.run.asks) > 0 {
 		if err := s.takeAsks(ctx); err != nil {
 			return err
@@ -186,6 +190,10 @@ func (s *stream) tell(ctx context.Context, t *chunks.Task) error {
 		}
 	} else {
 		err = t.Each(each)
+	}
+	var column *binlog.ColumnError
+	if errors.As(err, &column) {
+		return columnFault("a row of table "+collection+", in the load,", column)
 	}
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func (l *loader) whole(ctx context.Context, t *chunks.Task) error {
 		}
 		if denied(err) {
 			return &connectors.Fault{
-				Problem: "table " + name + " has no key, and the user may not lock it", Err: err,
+				Problem: "table " + name + " has no key, and the user may not lock it", Err: err, Collection: name,
 				Remedy: l.run.config.grantSQL(way.Needs) + "; or ALTER TABLE " + name + " ADD PRIMARY KEY (...)",
 			}
 		}
