@@ -487,3 +487,22 @@ func TestM12XAAndTablesWithoutTransactions(t *testing.T) {
 		}
 	})
 }
+
+// TestM12XAWithoutThePrivilege: on MySQL not everyone may list what is prepared. Then what is in the binlog before the begin is read in any case, and
+// the check says which privilege is missing.
+func TestM12XAWithoutThePrivilege(t *testing.T) {
+	pool.Each(t, func(t *testing.T, m *servers.MySQL) {
+		if m.MariaDB() {
+			t.Skip("MariaDB needs no privilege for XA RECOVER")
+		}
+		d, l := newDatabase(t, m), newLog(t, 1)
+		user := fmt.Sprintf("u%d", databases.Add(1))
+		d.exec("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE USER "+user+"@'%' IDENTIFIED BY 'weak'", "GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO "+user+"@'%'")
+		d.prepare("'unlisted'", "INSERT INTO t VALUES (1)")
+		c := d.config(map[string]string{"database.user": user, "database.password": "weak"})
+		has(t, c, "warning", "XA RECOVER", user, "GRANT XA_RECOVER_ADMIN ON *.* TO '"+user+"'")
+		start(t, l, c).streaming()
+		d.exec("INSERT INTO t VALUES (2)", "XA COMMIT 'unlisted'")
+		equal(t, ids(l.waitFor(2, "p."+d.name+".t")), "c2 c1")
+	})
+}
