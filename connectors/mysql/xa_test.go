@@ -506,3 +506,34 @@ func TestM12XAWithoutThePrivilege(t *testing.T) {
 		equal(t, ids(l.waitFor(2, "p."+d.name+".t")), "c2 c1")
 	})
 }
+
+// TestM12XAHasTheColumnsOfItsPrepare: no server lets a table be altered under a prepared transaction, also after a crash, so that what the table is at
+// XA COMMIT is what it was at XA PREPARE.
+func TestM12XAHasTheColumnsOfItsPrepare(t *testing.T) {
+	servers.EachMySQL(t, servers.Options{}, func(t *testing.T, m *servers.MySQL) {
+		d, l := newDatabase(t, m), newLog(t, 1)
+		d.exec("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
+		c := d.config(nil)
+		r := start(t, l, c).streaming()
+		d.prepare("'columns'", "INSERT INTO t VALUES (1, 10, 20)")
+		d.exec("CREATE TABLE other (id INT PRIMARY KEY)", "INSERT INTO other VALUES (1)")
+		l.waitFor(1, "p."+d.name+".other")
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Restart(context.Background(), servers.Immediate); err != nil {
+			t.Fatal(err)
+		}
+		d = (&database{t: t, server: m, name: d.name}).session()
+		d.exec("SET SESSION lock_wait_timeout = 2", "SET SESSION innodb_lock_wait_timeout = 2")
+		for _, sql := range []string{"ALTER TABLE t ADD COLUMN c INT FIRST, ALGORITHM = INSTANT", "ALTER TABLE t ADD COLUMN d INT FIRST", "ALTER TABLE t RENAME COLUMN a TO x"} {
+			const lockTimeout = 1205
+			if _, err := d.conn.Execute(sql); code(err) != lockTimeout {
+				t.Errorf("%s: %v", sql, err)
+			}
+		}
+		start(t, l, c).streaming()
+		d.exec("XA COMMIT 'columns'")
+		equal(t, summary(l.waitFor(1, "p."+d.name+".t")), `c {"id":1} null -> {"a":10,"b":20,"id":1}`)
+	})
+}
