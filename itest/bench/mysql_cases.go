@@ -22,11 +22,12 @@ const (
 )
 
 const (
-	wideGroups      = 8 // of five columns
-	wideShare       = 10
-	updateShare     = 2
-	rowsOfStatement = 100
-	rowsOfUpdate    = 1000
+	wideGroups  = 8 // of five columns
+	wideShare   = 10
+	updateShare = 2
+	severalRows = 10 // of a statement, which is a transaction
+	manyRows    = 1000
+	bulkBegin   = 10_000_000 // keys of the bulk's rows
 )
 
 // mysqlCase is what is written, and captured from the binary log then.
@@ -40,23 +41,24 @@ type mysqlCase struct {
 
 func (cfg config) mysqlCases() []mysqlCase {
 	return []mysqlCase{
-		{"inserts", "bench_rows", cfg.rows, true, insertRows("bench_rows", smallRow)},
+		{"inserts", "bench_rows", cfg.rows, true, insertRows("bench_rows", smallRow, 0, severalRows)},
+		{"bulk inserts", "bench_rows", cfg.rows, false, insertRows("bench_rows", smallRow, bulkBegin, manyRows)},
 		{"one-row transactions", "bench_rows", cfg.transactions, false, insertSingly(cfg.rows)},
 		{"updates", "bench_rows", cfg.rows / updateShare, false, updateRows},
-		{"wide rows", "bench_wide", cfg.rows / wideShare, false, insertRows("bench_wide", wideRow)},
+		{"wide rows", "bench_wide", cfg.rows / wideShare, false, insertRows("bench_wide", wideRow, 0, severalRows)},
 	}
 }
 
 func (c *mysqlCase) describe() string {
 	switch c.name {
-	case "inserts":
-		return fmt.Sprintf("capture %d inserts, %d a transaction", c.rows, rowsOfStatement)
-	case "updates":
-		return fmt.Sprintf("capture %d updates, %d a transaction", c.rows, rowsOfUpdate)
+	case "one-row transactions":
+		return fmt.Sprintf("capture %d %s", c.rows, c.name)
+	case "bulk inserts":
+		return fmt.Sprintf("capture %d inserts, %d a transaction", c.rows, manyRows)
 	case "wide rows":
-		return fmt.Sprintf("capture %d inserts of %d columns, %d a transaction", c.rows, 1+5*wideGroups, rowsOfStatement)
+		return fmt.Sprintf("capture %d inserts of %d columns, %d a transaction", c.rows, 1+5*wideGroups, severalRows)
 	}
-	return fmt.Sprintf("capture %d %s", c.rows, c.name)
+	return fmt.Sprintf("capture %d %s, %d a transaction", c.rows, c.name, severalRows)
 }
 
 func smallRow(i int) string {
@@ -73,13 +75,13 @@ func wideRow(i int) string {
 	return b.String() + ")"
 }
 
-// insertRows writes statements of several rows, each a transaction.
-func insertRows(table string, row func(i int) string) func(context.Context, shop.Session, int) error {
+// insertRows writes statements of so many rows, each a transaction; keys follow begin.
+func insertRows(table string, row func(i int) string, begin, each int) func(context.Context, shop.Session, int) error {
 	return func(ctx context.Context, s shop.Session, rows int) error {
-		for first := 1; first <= rows; first += rowsOfStatement {
+		for first := 1; first <= rows; first += each {
 			var list []string
-			for i := first; i < first+rowsOfStatement && i <= rows; i++ {
-				list = append(list, row(i))
+			for i := first; i < first+each && i <= rows; i++ {
+				list = append(list, row(begin+i))
 			}
 			if err := s.Exec(ctx, "INSERT INTO "+table+" VALUES "+strings.Join(list, ",")); err != nil {
 				return err
@@ -99,8 +101,8 @@ func insertSingly(there int) func(context.Context, shop.Session, int) error {
 }
 
 func updateRows(ctx context.Context, s shop.Session, rows int) error {
-	for first := 1; first <= rows; first += rowsOfUpdate {
-		sql := fmt.Sprintf("UPDATE bench_rows SET customer = customer + 1, total = total + 1 WHERE id BETWEEN %d AND %d", first, min(rows, first+rowsOfUpdate-1))
+	for first := 1; first <= rows; first += severalRows {
+		sql := fmt.Sprintf("UPDATE bench_rows SET customer = customer + 1, total = total + 1 WHERE id BETWEEN %d AND %d", first, min(rows, first+severalRows-1))
 		if err := s.Exec(ctx, sql); err != nil {
 			return err
 		}
@@ -125,7 +127,7 @@ func captureMySQL(version string) func(context.Context, config) ([]line, error) 
 		wanted := func(name string) bool { return strings.Contains(flavour+" "+name, cfg.only) }
 		if !wanted("inserts") { // what is updated is there before capture begins
 			if err := shop.With(ctx, b.db, func(s shop.Session) error {
-				return insertRows("bench_rows", smallRow)(ctx, s, cfg.rows/updateShare)
+				return insertRows("bench_rows", smallRow, 0, manyRows)(ctx, s, cfg.rows/updateShare)
 			}); err != nil {
 				return nil, err
 			}
