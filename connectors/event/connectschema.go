@@ -103,7 +103,7 @@ func valueSchema(name, connector string, columns []encoderColumn) []byte {
 			before = append(before, ',')
 			after = append(after, ',')
 		}
-		before = c.codec.connect().appendSchema(before, !c.key, c.name)
+		before = c.codec.connect().appendSchema(before, !c.key || !c.notNull, c.name)
 		after = c.codec.connect().appendSchema(after, !c.notNull, c.name)
 	}
 	b := []byte{}

@@ -67,6 +67,16 @@ func TestM5DecimalsInJSON(t *testing.T) {
 				t.Errorf("%c:\n%q, want\n%q", op, got, want)
 			}
 		}
+		s.loadFrom = 1 // where LOAD DATA would be used
+		var loaded []*sink.Event
+		for i, doc := range docs {
+			loaded = append(loaded, ev(schema, event.OpCreate, event.Row{sinktest.Text(strconv.Itoa(50 + i)), sinktest.Text(doc)}))
+			want = append(want, fmt.Sprintf("%02d %s", 50+i, doc))
+		}
+		mustApply(t, s, loaded...)
+		if got := h.rows(t, "SELECT CONCAT(LPAD(id, 2, '0'), ' ', v) FROM decimals"); !slices.Equal(got, want) {
+			t.Errorf("loaded:\n%q, want\n%q", got, want)
+		}
 		if h.MariaDB() {
 			return // keeps the text
 		}

@@ -132,6 +132,12 @@ func (s *session) line(dst []byte, b *binding, columns []int, row int32) ([]byte
 			if dst, err = to.appendFloat(dst, text); err != nil {
 				return dst, false
 			}
+		case to.class == classJSON:
+			w := jsonWriter{text: text}
+			if decimals, err := w.decimals(); decimals || err != nil { // no line makes a decimal
+				return dst, false
+			}
+			dst = appendField(dst, text)
 		default:
 			dst = appendField(dst, text)
 		}
