@@ -114,7 +114,7 @@ func updateRows(ctx context.Context, s shop.Session, rows int) error {
 // Debezium, which writes the same events to a node that is its broker.
 func captureMySQL(version string) func(context.Context, config) ([]line, error) {
 	return func(ctx context.Context, cfg config) (lines []line, err error) {
-		debezium, err := toolchain.DebeziumVersion(".")
+		debezium, err := toolchain.DebeziumVersion(".", toolchain.DebeziumPostgresMySQL)
 		if err != nil {
 			return nil, err
 		}

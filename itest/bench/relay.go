@@ -38,7 +38,7 @@ func newRelay(ctx context.Context, b *mysqlBed) (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := toolchain.BuildDebezium(ctx, ".", dir); err != nil {
+	if err := toolchain.BuildDebezium(ctx, ".", dir, toolchain.DebeziumPostgresMySQL); err != nil {
 		return nil, err
 	}
 	r := &relay{classes: toolchain.DebeziumClasses(dir), props: b.properties(), logFile: filepath.Join(b.dir, "debezium.log")}

@@ -24,6 +24,8 @@ type value struct {
 	sql string
 	// refused tells in which modes Rowtrail refuses the value, by design; the row is then left out.
 	refused func(*mode) bool
+	// streamed: Debezium's initial load ends at the value, so it is in no row that is there before both start.
+	streamed bool
 }
 
 func (v value) in(m *mode) bool { return v.refused == nil || !v.refused(m) }
@@ -92,14 +94,13 @@ func typed(table, typ, after string, values []value, m *mode, transaction func([
 	c := tableCase{name: typ, table: table}
 	c.setUp = append(c.setUp, fmt.Sprintf("CREATE TABLE %s (id int PRIMARY KEY, v %s)%s", table, typ, after))
 	var all []string
-	for _, v := range values {
-		if v.in(m) {
-			all = append(all, v.sql)
+	for _, v := range append(slices.Clone(values), value{sql: "NULL"}) {
+		if !v.in(m) {
+			continue
 		}
-	}
-	all = append(all, "NULL")
-	for i, v := range all {
-		c.setUp = append(c.setUp, fmt.Sprintf("INSERT INTO %s (id, v) VALUES (%d, %s)", table, i+1, v))
+		if all = append(all, v.sql); !v.streamed {
+			c.setUp = append(c.setUp, fmt.Sprintf("INSERT INTO %s (id, v) VALUES (%d, %s)", table, len(all), v.sql))
+		}
 	}
 	var insert, update, rekey, remove []string
 	for i, v := range all {

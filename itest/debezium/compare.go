@@ -141,7 +141,7 @@ func (t *tagger) op(r *record) string {
 	if r.topic == topicMessage {
 		return opMessage
 	}
-	if r.topic == topicTransaction || r.topic == topicSchemaChanges {
+	if r.topic == topicTransaction || r.topic == topicSchemaChanges || r.topic == topicHeartbeats {
 		return opOther
 	}
 	switch r.op() {

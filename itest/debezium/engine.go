@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"syscall"
@@ -21,6 +22,14 @@ const (
 	lineBytes   = 1 << 20
 	engineLines = 1 << 14 // events that wait to be read
 )
+
+// profile of the Java project that has a server's connector.
+func profile(server string) string {
+	if server == serverMariaDB {
+		return toolchain.DebeziumMariaDB
+	}
+	return toolchain.DebeziumPostgresMySQL
+}
 
 // engine is the process that runs Debezium's engine for one capture after the other.
 type engine struct {
@@ -37,6 +46,8 @@ type engineEvent struct {
 	Schemas engineRecord // with them
 	End     bool
 	Error   string
+	// Properties are the names that a connector has, where they were asked for.
+	Properties []string
 }
 
 type engineRecord struct {
@@ -88,16 +99,27 @@ func (e *engine) read(out io.Reader) {
 
 // capture tells the program to run one capture until a record of the topic until.
 func (e *engine) capture(props map[string]string, until string) error {
-	all := map[string]string{"capture.until": until}
-	for k, v := range props {
-		all[k] = v
-	}
-	line, err := json.Marshal(all)
+	all := maps.Clone(props)
+	all["capture.until"] = until
+	return e.tell(all)
+}
+
+func (e *engine) tell(props map[string]string) error {
+	line, err := json.Marshal(props)
 	if err != nil {
 		return err
 	}
 	_, err = e.in.Write(append(line, '\n'))
 	return err
+}
+
+// properties asks for the names of a connector's properties.
+func (e *engine) properties(ctx context.Context, connector string) ([]string, error) {
+	if err := e.tell(map[string]string{"capture.properties": connector}); err != nil {
+		return nil, err
+	}
+	event, err := e.next(ctx, time.Now().Add(endTimeout))
+	return event.Properties, err
 }
 
 // next waits for an event.

@@ -56,7 +56,7 @@ func mysqlEntries() []entry {
 		},
 		{
 			id: "no-dates", servers: mysqlOnly(), by: byRowtrail,
-			reason: "Dates that no calendar has (0000-00-00, 2023-00-15, 2023-02-31) are the source's text. Debezium has null, or 1970-01-01 where the column is `NOT NULL` and for 2023-02-31. " +
+			reason: "Dates that no calendar has (0000-00-00, 2023-00-15, 2023-02-31) are the source's text. Debezium has null, or 1970-01-01 where the column is `NOT NULL` and for 2023-02-31, and its initial load ends at all of them but 0000-00-00. " +
 				"`zero.date.handling.mode` changes it: see [types of MySQL](sources.md#types-of-mysql-and-mariadb).",
 			match: func(d *difference) bool {
 				date, ok := d.ours.(string)
@@ -95,6 +95,20 @@ func mysqlEntries() []entry {
 			},
 		},
 		{
+			id: "floats-loaded", servers: mysqlOnly(), by: byDebezium,
+			reason: "A `FLOAT` has all of its digits in the initial load, too. Debezium asks the server for its text, which has six digits: 3.40282E38 for 3.4028235e+38.",
+			match: func(d *difference) bool {
+				return d.op == opLoad && d.typ() == "float" && d.inValue()
+			},
+		},
+		{
+			id: "timestamps-loaded", servers: mysqlOnly(), by: byDebezium,
+			reason: "`TIMESTAMP(3)` has three digits of its fraction in the initial load, too. Debezium leaves zeros at the end out there, and has them in the stream.",
+			match: func(d *difference) bool {
+				return d.op == opLoad && d.typeStarts("timestamp(") && d.inValue() && withoutZeros(d.ours) == withoutZeros(d.theirs)
+			},
+		},
+		{
 			id: "float-as-double", servers: mysqlOnly(), by: byRowtrail,
 			reason: "`FLOAT(7,3)`, whose Connect schema is a double, has the shortest digits of its 32 bits: 1234.567. Debezium's are those of 64 bits: 1234.5670166015625.",
 			match: func(d *difference) bool {
@@ -120,6 +134,16 @@ func mysqlEntries() []entry {
 			},
 		},
 	}
+}
+
+// withoutZeros is a timestamp without zeros at the end of its fraction.
+func withoutZeros(v any) string {
+	text, _ := v.(string)
+	seconds, fraction, ok := strings.Cut(strings.TrimSuffix(text, "Z"), ".")
+	if !ok {
+		return seconds
+	}
+	return seconds + "." + strings.TrimRight(fraction, "0")
 }
 
 // ddl is the statement of a schema change.

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/rowtrail/rowtrail/itest/process"
-	"github.com/rowtrail/rowtrail/itest/toolchain"
 )
 
 // options are the command line.
@@ -76,7 +75,7 @@ func fail(err error) {
 // starts are the servers that can be compared.
 func starts() map[string]func(context.Context, func(string, ...any)) (source, error) {
 	return map[string]func(context.Context, func(string, ...any)) (source, error){
-		serverPostgres: startPostgres, serverMySQL: startMySQL("mysql:9.7"),
+		serverPostgres: startPostgres, serverMySQL: startMySQL("mysql:9.7"), serverMariaDB: startMySQL("mariadb:11.8"),
 	}
 }
 
@@ -89,28 +88,12 @@ func run(ctx context.Context, o options, whole bool) (good bool, err error) {
 	if err := os.MkdirAll(o.cache, 0o755); err != nil {
 		return false, err
 	}
-	version, err := toolchain.DebeziumVersion(".")
-	if err != nil {
-		return false, err
-	}
-	logf("debezium: seed %d, Debezium %s", o.seed, version)
-	if err := toolchain.BuildDebezium(ctx, ".", filepath.Join(o.cache, "java")); err != nil {
-		return false, err
-	}
 	binary, err := process.Build(o.cache)
 	if err != nil {
 		return false, err
 	}
-	logFile := filepath.Join(o.cache, "java.log")
-	if err := os.RemoveAll(logFile); err != nil {
-		return false, err
-	}
-	e, err := startEngine(ctx, filepath.Join(o.cache, "java"), logFile)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, e.close()) }()
-	c := &comparison{options: o, engine: e, binary: binary, matrix: newMatrix(), entries: entries(), logf: logf}
+	logf("debezium: seed %d", o.seed)
+	c := &comparison{options: o, binary: binary, matrix: newMatrix(), entries: entries(), logf: logf}
 	began := time.Now()
 	for _, name := range o.servers {
 		if err := c.server(ctx, name); err != nil {

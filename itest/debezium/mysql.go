@@ -63,7 +63,10 @@ func (s *mysql) open(ctx context.Context, database string) error {
 		return err
 	}
 	s.conn, s.database = conn, database
-	return s.exec(ctx, "SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'")
+	if err := s.exec(ctx, "SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'"); err != nil || s.server.MariaDB() {
+		return err
+	}
+	return s.exec(ctx, "SET binlog_rows_query_log_events = ON") // as MariaDB does by itself
 }
 
 func (s *mysql) exec(ctx context.Context, statements ...string) error {
@@ -104,13 +107,15 @@ func (s *mysql) properties() map[string]string {
 	return map[string]string{
 		"database.hostname": s.server.Host(), "database.port": strconv.Itoa(s.server.Port()),
 		"database.user": s.server.User(), "database.password": s.server.Password(), "database.include.list": s.database,
-		// Rowtrail has no initial load of MySQL yet.
-		"snapshot.mode": "no_data",
 	}
 }
 
-// ready: the last of the schema's events is there, which are written behind the place in the log where the stream begins.
-func (s *mysql) ready(last *record) bool {
+// ready: the initial load is over; without one, the last of the schema's events is there, which are written behind the place in the log where
+// the stream begins.
+func (s *mysql) ready(m *mode, last *record) bool {
+	if m.is(propSnapshot, "initial") {
+		return field(payload(last.value), "source", "snapshot") == "last"
+	}
 	return last.topic == topicSchemaChanges && strings.Contains(text(field(payload(last.value), "ddl")), endTable)
 }
 

@@ -84,8 +84,8 @@ func startNode(ctx context.Context, binary, dir string, c connection, m *mode) (
 // common are the properties that both sides are given alike.
 func common(prefix string, m *mode) map[string]string {
 	props := maps.Clone(m.props)
-	props["topic.prefix"], props["snapshot.mode"] = prefix, "initial"
-	props["tombstones.on.delete"], props["skipped.operations"] = "true", "none"
+	maps.DeleteFunc(props, func(_, v string) bool { return v == "" })
+	props["topic.prefix"] = prefix
 	return props
 }
 
@@ -170,7 +170,7 @@ func (n *node) awaitEnd(ctx context.Context, admin *kadm.Client, prefix, end str
 		}
 		var names []string
 		for _, name := range topics.Names() {
-			if name == prefix || strings.HasPrefix(name, prefix+".") {
+			if name == prefix || strings.HasPrefix(name, prefix+".") || name == heartbeats+prefix {
 				names = append(names, name)
 			}
 		}

@@ -106,7 +106,7 @@ func (p *postgres) debezium() map[string]string {
 }
 
 // ready: the initial load is over.
-func (p *postgres) ready(last *record) bool {
+func (p *postgres) ready(_ *mode, last *record) bool {
 	return field(payload(last.value), "source", "snapshot") == "last"
 }
 

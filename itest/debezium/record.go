@@ -24,8 +24,11 @@ type record struct {
 // parseRecord decodes a record and takes the names of the side out of it.
 func parseRecord(topic string, raw engineRecord, prefix string) (record, error) {
 	r := record{topic: strings.TrimPrefix(topic, prefix+"."), headers: object{}}
-	if topic == prefix {
+	switch topic {
+	case prefix:
 		r.topic = topicSchemaChanges
+	case heartbeats + prefix:
+		r.topic = topicHeartbeats
 	}
 	var err error
 	if r.key, err = decode(raw.Key); err != nil {
@@ -42,6 +45,11 @@ func parseRecord(topic string, raw engineRecord, prefix string) (record, error) 
 	}
 	withoutNames(r.key, prefix)
 	withoutNames(r.value, prefix)
+	if r.topic == topicHeartbeats {
+		if key, ok := payload(r.key).(object); ok {
+			setAside(key, "(a name)", "serverName")
+		}
+	}
 	r.withoutTimes()
 	return r, nil
 }
@@ -176,6 +184,10 @@ const (
 	topicTransaction   = "transaction"
 	topicMessage       = "message"
 	topicSchemaChanges = "schema changes" // of MySQL and MariaDB, whose topic is named as the prefix
+	topicHeartbeats    = "heartbeats"
+
+	// heartbeats begins the name of a heartbeat topic.
+	heartbeats = "__debezium-heartbeat."
 )
 
 // identity is what records are matched by: their key's text, with numbers by their value; a statement's, whose key is the database, also by

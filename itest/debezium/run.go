@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/rowtrail/rowtrail/itest/toolchain"
 )
 
 // comparison is one run over all servers and modes.
@@ -31,7 +33,19 @@ func (c *comparison) server(ctx context.Context, name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	if err := c.start(ctx, name); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.engine.close()) }()
 	list := modes(name)
+	if c.options.modes.MatchString(list[0].name) {
+		if err := s.open(ctx, "properties"); err != nil {
+			return err
+		}
+		if err := c.properties(ctx, name, s, &list[0]); err != nil {
+			return err
+		}
+	}
 	for i := range list {
 		m := &list[i]
 		if !c.options.modes.MatchString(m.name) {
@@ -44,6 +58,25 @@ func (c *comparison) server(ctx context.Context, name string) (err error) {
 		c.logf("debezium: %s %s %.1fs", name, m.name, time.Since(began).Seconds())
 	}
 	return nil
+}
+
+// start starts Debezium's engine with the server's connector.
+func (c *comparison) start(ctx context.Context, server string) error {
+	version, err := toolchain.DebeziumVersion(".", profile(server))
+	if err != nil {
+		return err
+	}
+	c.logf("debezium: %s, Debezium %s", server, version)
+	dir := filepath.Join(c.options.cache, "java-"+profile(server))
+	if err := toolchain.BuildDebezium(ctx, ".", dir, profile(server)); err != nil {
+		return err
+	}
+	logFile := filepath.Join(c.options.cache, "java-"+server+".log")
+	if err := os.RemoveAll(logFile); err != nil {
+		return err
+	}
+	c.engine, err = startEngine(ctx, dir, logFile)
+	return err
 }
 
 // mode captures all tables in one mode and compares.
@@ -67,8 +100,8 @@ func (c *comparison) mode(ctx context.Context, server string, s source, m *mode,
 	if err := c.engine.capture(props, prefixDebezium+"."+end); err != nil {
 		return err
 	}
-	dir := filepath.Join(c.options.cache, server+"-"+database)
-	if err := os.RemoveAll(dir); err != nil {
+	dir, err := emptyDir(c.options.cache, server+"-"+database)
+	if err != nil {
 		return err
 	}
 	n, err := startNode(ctx, c.binary, dir, s, m)
@@ -80,7 +113,7 @@ func (c *comparison) mode(ctx context.Context, server string, s source, m *mode,
 		return err
 	}
 	theirs := &collected{}
-	ready := func(t *collected) bool { return len(t.plain) > 0 && s.ready(&t.plain[len(t.plain)-1]) }
+	ready := func(t *collected) bool { return len(t.plain) > 0 && s.ready(m, &t.plain[len(t.plain)-1]) }
 	if err := c.await(ctx, theirs, ready); err != nil {
 		return err
 	}
@@ -112,6 +145,12 @@ func (c *comparison) mode(ctx context.Context, server string, s source, m *mode,
 		c.matrix.compare(server, m, prefix == prefixSchemas, cases, s, upTo(ours, end), upTo(others, end), c.entries)
 	}
 	return n.end()
+}
+
+// emptyDir makes a directory anew.
+func emptyDir(cache, name string) (string, error) {
+	dir := filepath.Join(cache, name)
+	return dir, errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755))
 }
 
 // engineProps are what the embedded engine needs beyond a connector's properties.

@@ -20,7 +20,7 @@ type connection interface {
 	rowtrail(prefix string) (typ string, props map[string]string)
 	debezium() map[string]string
 	// ready tells by the last of Debezium's records that what is written from now on is captured.
-	ready(last *record) bool
+	ready(m *mode, last *record) bool
 	// dataTopic is a table's topic without the prefix.
 	dataTopic(table string) string
 }

@@ -31,8 +31,8 @@ func HashFiles(dir string) (string, error) {
 }
 
 // BuildMaven compiles a Maven project into dir/classes and copies the jars that it needs into dir/lib; not again while none of its files
-// changed. The project's pom.xml takes its output directory from the property output.
-func BuildMaven(ctx context.Context, project, dir string) error {
+// changed. The project's pom.xml takes its output directory from the property output; more are further arguments of mvn.
+func BuildMaven(ctx context.Context, project, dir string, more ...string) error {
 	sum, err := HashFiles(project)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func BuildMaven(ctx context.Context, project, dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(project, "pom.xml"), "-Doutput="+dir, "compile")
+	cmd := exec.CommandContext(ctx, "mvn", append(more, "-q", "-B", "-f", filepath.Join(project, "pom.xml"), "-Doutput="+dir, "compile")...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("mvn compile: %w: %s", err, out)

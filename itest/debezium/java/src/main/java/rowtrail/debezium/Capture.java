@@ -17,20 +17,24 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.source.SourceRecord;
 
 /**
  * Runs Debezium's embedded engine for one capture after the other. Each line of standard input is the JSON object of a
- * capture's properties. Each event is a line of standard output; the line {"end":true}, with an error where there was one,
+ * capture's properties, or names a connector in capture.properties, of whose properties the names are told. Each event is a line of standard output; the line {"end":true}, with an error where there was one,
  * follows the first record of the topic that the property capture.until names.
  */
 public final class Capture {
     private static final String UNTIL = "capture.until";
+    private static final String PROPERTIES = "capture.properties";
     private static final int CLOSE_SECONDS = 30;
     private static final ObjectMapper MAPPER = new ObjectMapper();
 
@@ -42,8 +46,12 @@ public final class Capture {
             BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
             for (String line = in.readLine(); line != null; line = in.readLine()) {
                 Map<String, String> properties = MAPPER.readValue(line, new TypeReference<Map<String, String>>() {});
-                String error = capture(properties, new EventWriter(out));
+                String of = properties.get(PROPERTIES);
+                String error = of == null ? capture(properties, new EventWriter(out)) : null;
                 Map<String, Object> end = error == null ? Map.of("end", true) : Map.of("end", true, "error", error);
+                if (of != null) {
+                    end = Map.of("end", true, "properties", names(of));
+                }
                 synchronized (out) {
                     out.write(MAPPER.writeValueAsBytes(end));
                     out.write('\n');
@@ -52,6 +60,11 @@ public final class Capture {
             }
         }
         System.exit(0); // threads of a connector that did not end are not waited for
+    }
+
+    /** Returns the names of a connector's properties. */
+    private static Set<String> names(String connector) throws ReflectiveOperationException {
+        return new TreeSet<>(((Connector) Class.forName(connector).getDeclaredConstructor().newInstance()).config().names());
     }
 
     /** Returns why the engine ended by itself, or null when it saw the end. */
