@@ -35,6 +35,8 @@ type Deps struct {
 
 	Replication int16 // of topics whose connector does not say; 0 or less: the log's default
 	Shared      bool  // the log is a Kafka cluster with defaults of its own, which may delete what is older than days
+
+	Rows Rows // of the log's own views; nil where the log is another Kafka
 }
 
 // WriterOptions configure a Writer.
@@ -63,6 +65,7 @@ type Writer struct {
 	gate    *Gate
 	pool    sync.Pool
 	promise func(*kgo.Record, error)
+	offsets *offsets // nil: nobody asks
 
 	pending atomic.Int64  // batches sent and not yet written
 	ready   chan struct{} // signalled when pending falls to 0
@@ -96,6 +99,9 @@ func OpenWriter(ctx context.Context, deps Deps, opts WriterOptions) (*Writer, er
 		ready:         make(chan struct{}, 1),
 	}
 	w.promise = w.done
+	if deps.Rows != nil {
+		w.offsets = &offsets{}
+	}
 	plain, err := kgo.NewClient(append(append([]kgo.Opt{}, deps.Client...), kgo.ClientID("rowtrail-connector-"+opts.Name), kgo.MetadataMinAge(metadataMinAge))...)
 	if err != nil {
 		return nil, fmt.Errorf("open log client: %w", err)
@@ -202,6 +208,9 @@ func (w *Writer) done(r *kgo.Record, err error) {
 	if err != nil {
 		w.fail(w.produceError(r, err))
 		return // the client may still hold the memory: it is not used again
+	}
+	if w.offsets != nil {
+		w.offsets.note(r)
 	}
 	b := r.Context.(*Batch)
 	if b.left.Add(-1) == 0 {
@@ -335,6 +344,9 @@ func (w *Writer) commit(ctx context.Context) error {
 	}
 	if err := w.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return fmt.Errorf("commit log transaction: %w", err)
+	}
+	if w.offsets != nil {
+		w.offsets.commit()
 	}
 	w.bytesDone.Add(uint64(w.bytes))
 	w.commits.Add(1)

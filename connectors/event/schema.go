@@ -295,10 +295,13 @@ type SchemaKey struct {
 }
 
 // TopicKey returns the schema's record key in the schema topic.
-func (s *Schema) TopicKey() []byte {
-	b := appendString([]byte(`{"collection":`), s.Collection())
+func (s *Schema) TopicKey() []byte { return AppendSchemaKey(nil, s.Collection(), s.ID) }
+
+// AppendSchemaKey appends the record key that a version of a table has in the schema topic.
+func AppendSchemaKey(dst []byte, collection string, id uint64) []byte {
+	b := appendString(append(dst, `{"collection":`...), collection)
 	b = append(b, `,"id":"`...)
-	b = append(b, formatID(s.ID)...)
+	b = append(b, formatID(id)...)
 	return append(b, `"}`...)
 }
 
