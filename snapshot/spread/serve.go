@@ -60,6 +60,8 @@ func (v *Views) answer(ctx context.Context, q *request, a *reply) error {
 		return v.local.ScanIn(ctx, q.Topic, q.Partitions, q.At, row)
 	case opHistory:
 		return v.local.HistoryIn(ctx, q.Topic, q.Partitions, q.Key, func(r snapshot.Row) error { return a.row(frameBegins, &r) }, row)
+	case opMany, opKeys:
+		return v.answerAsk(ctx, q, row)
 	case opAnyKey:
 		key, found, err := v.local.AnyKeyIn(ctx, q.Topic, q.Partitions)
 		if err == nil && found {

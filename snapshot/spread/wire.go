@@ -20,6 +20,8 @@ const (
 	opScan    = "scan"
 	opHistory = "history"
 	opAnyKey  = "anyKey"
+	opMany    = "many"
+	opKeys    = "keys"
 )
 
 // request asks a node for partitions that it leads.
@@ -29,6 +31,7 @@ type request struct {
 	Partitions []int32     `json:"partitions"`
 	Key        []byte      `json:"key,omitempty"`
 	At         snapshot.At `json:"at"`
+	Ask        *Ask        `json:"ask,omitempty"` // of opMany and opKeys
 }
 
 // Frames of an answer: kind, length, payload.
@@ -173,7 +176,7 @@ const (
 func kinds() map[string]error {
 	return map[string]error{
 		"notLeader": log.ErrNotLeader, "elsewhere": snapshot.ErrElsewhere, "unknownTopic": snapshot.ErrUnknownTopic, "notReady": snapshot.ErrNotReady,
-		"closed": snapshot.ErrClosed, "noPosition": snapshot.ErrNoPosition, "at": snapshot.ErrAt,
+		"behind": ErrBehind, "closed": snapshot.ErrClosed, "noPosition": snapshot.ErrNoPosition, "at": snapshot.ErrAt,
 	}
 }
 

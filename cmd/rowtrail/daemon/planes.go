@@ -142,6 +142,9 @@ func (d *Daemon) newConnector(c *configs.Connector) *runner {
 	deps := connectors.Deps{
 		Client: d.clientOptions(), Logger: d.logger, Version: d.opts.Version, Replication: d.replication(), Shared: d.external(),
 	}
+	if d.rows != nil {
+		deps.Rows = d.rows.State()
+	}
 	switch parsed := c.Parsed.(type) {
 	case *connectorpg.Config:
 		connector, err := connectorpg.New(parsed, deps)
