@@ -44,6 +44,8 @@ type Progress struct {
 	Bounded     bool
 	Rows        uint64 // told
 	limit       int
+	find        []Cursor // the keys that are looked for, of Find
+	sought      []string // their identities
 }
 
 // NewLoad makes a Load of no tables.
@@ -139,8 +141,9 @@ func (l *Load) Next(here Point) *Task {
 		if l.active[collection] != nil {
 			continue
 		}
-		t := &Task{Progress: p, Plan: p.Plan, after: p.After, upTo: p.UpTo, bounded: p.Bounded, limit: p.limit, Window: l.window()}
+		t := &Task{Progress: p, Plan: p.Plan, after: p.After, upTo: p.UpTo, bounded: p.Bounded, limit: p.limit, find: p.find, Window: l.window()}
 		t.Window.open(len(p.Plan.Table.Columns), p.Plan.identity, here)
+		t.Window.seek(p.find, p.sought)
 		l.active[collection] = t
 		return t
 	}
@@ -187,6 +190,7 @@ func (l *Load) Done(t *Task, err error) error {
 			t.Window.high, t.Window.loaded = t.low, true
 		} else {
 			err = t.Window.load(t.low, t.high)
+			t.Window.found(t.found)
 		}
 	}
 	if err != nil {

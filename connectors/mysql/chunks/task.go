@@ -19,6 +19,8 @@ type Task struct {
 	after, upTo Cursor
 	bounded     bool
 	limit       int
+	find        []Cursor
+	found       []string // identities of those that are there
 	low, high   Point
 	last        Cursor
 	end         bool // there is nothing behind it
@@ -70,6 +72,9 @@ func (t *Task) start(m Marker) error {
 }
 
 func (t *Task) chunk(s *rows.Session) error {
+	if t.find != nil {
+		return t.lookFor(s)
+	}
 	if !t.bounded {
 		found, err := t.bound(s)
 		if err != nil {

@@ -18,9 +18,17 @@ func (l *Load) AppendToken(dst []byte) []byte {
 		flags |= 1
 	}
 	dst = append(dst, flags)
-	dst = binary.AppendUvarint(dst, uint64(len(l.tables)))
+	n := 0
 	for _, p := range l.tables {
-		dst = p.append(dst)
+		if p.find == nil {
+			n++
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(n))
+	for _, p := range l.tables {
+		if p.find == nil { // what was looked for is looked for again by whoever asked
+			dst = p.append(dst)
+		}
 	}
 	return dst
 }

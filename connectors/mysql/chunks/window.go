@@ -31,12 +31,13 @@ type Window struct {
 	size     int
 	rows     buffer
 	key, old []byte
+	sought   map[string]int // keys of Find that the source may not have; nil: of a chunk
 }
 
 func (w *Window) open(width int, identity []int, since Point) {
 	w.identity, w.since, w.high = identity, since, Point{}
 	w.loaded, w.lost, w.all, w.size = false, false, false, 0
-	w.touched = nil
+	w.touched, w.sought = nil, nil
 	w.rows.reset(width, identity)
 }
 
@@ -89,6 +90,7 @@ func (w *Window) change(before, after event.Row) error {
 
 // touch notes what is known of a row: all of it, if image is nil, or some columns.
 func (w *Window) touch(identity []byte, image event.Row) error {
+	delete(w.sought, string(identity)) // whether it is there is told
 	if w.loaded {
 		return w.apply(identity, image)
 	}
@@ -147,6 +149,7 @@ func (w *Window) apply(identity []byte, image event.Row) error {
 // Truncate is a statement that empties the table, or replaces it by another: no row of the chunk is there any more.
 func (w *Window) Truncate() {
 	w.all, w.touched, w.size = true, nil, 0
+	clear(w.sought)
 	if w.loaded {
 		w.rows.dropAll()
 	}
