@@ -82,7 +82,7 @@ func BinlogProperties() []Property {
 		{"snapshot.max.threads", "2", "Tables loaded at the same time, each over a connection of its own."},
 		{"snapshot.include.collection.list", "", "Captured tables to load; the others are streamed only. Empty: all."},
 		{"signal.data.collection", "", "Table, database.table, whose inserted rows (id, type, data) are signals; `rowtrail connectors signal` needs none."},
-		{"on.gap", "stop", "stop: what the source no longer has, and the log has not, stops the connector."},
+		{"on.gap", "stop", "stop: what the source no longer has, and the log has not, stops the connector; repair: the tables are compared with the log, and what differs is told."},
 		{"include.schema.changes", "true", "Write statements that change captured tables to the topic named <topic.prefix>."},
 		{"include.query", "false", "Put the statement behind a change into its source block; the source must log it."},
 	}

@@ -45,7 +45,11 @@ func (r *run) capture(ctx context.Context) error {
 			return err
 		}
 	}
-	st, err := r.newStream(load)
+	repair, err := r.newRepair(ctx, load)
+	if err != nil {
+		return err
+	}
+	st, err := r.newStream(load, repair)
 	if err != nil {
 		return err
 	}
@@ -104,7 +108,7 @@ func (r *run) start(ctx context.Context, s *session) (view *snapshots, err error
 		}
 	}
 	if r.resume != nil { // the order of events goes on
-		p.commits = r.resume.point.commits
+		p.commits = max(p.commits, r.resume.point.commits)
 	}
 	r.renew = false
 	r.resume, r.fresh = &resume{point: p, source: r.config.kind(), uuid: r.server.identity()}, true
@@ -113,7 +117,7 @@ func (r *run) start(ctx context.Context, s *session) (view *snapshots, err error
 
 // goOn makes sure that the source has what follows the resume point.
 func (r *run) goOn(ctx context.Context, s *session) error {
-	if err := r.verify(ctx, s); err != nil {
+	if err := r.verifyOrMend(ctx, s); err != nil {
 		return err
 	}
 	if now := r.server.identity(); r.resume.uuid != now { // places of another server say nothing here

@@ -7,6 +7,7 @@ import (
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
 	"github.com/rowtrail/rowtrail/connectors/mysql/chunks"
+	"github.com/rowtrail/rowtrail/connectors/mysql/state"
 )
 
 // rows writes the rows of one event.
@@ -44,7 +45,7 @@ func (s *stream) rows(ctx context.Context, e *binlog.Event) error {
 	window := s.loader.load.Window(r.Collection)
 	signals := r.signals && e.Rows.Op == event.OpCreate
 	skips := r.hidden || s.skips(e.Rows.Op)
-	if skips && window == nil && !signals {
+	if skips && window == nil && !signals { // of a table that is repaired nothing is left out
 		return nil
 	}
 	s.group.touched[r] = ordinal
@@ -59,20 +60,26 @@ func (s *stream) rows(ctx context.Context, e *binlog.Event) error {
 func (s *stream) write(ctx context.Context, e *binlog.Event, r *relation, window *chunks.Window) error {
 	signals := r.signals && e.Rows.Op == event.OpCreate
 	skips := r.hidden || s.skips(e.Rows.Op)
+	var mending *chunks.Window
+	if s.repair != nil {
+		mending = s.repair.load.Window(r.Collection)
+	}
 	for row := 0; ; row++ {
 		more, err := e.Rows.Next(r.layout, r.before, r.after)
 		if err != nil || !more {
 			return err
 		}
-		if e.Rows.Op == event.OpUpdate {
-			r.whole = true
-			for i := range r.before {
-				r.whole = r.whole && r.before[i].State != event.Absent
-			}
-			connectors.Fill(r.after, r.before)
+		if err := s.fillIn(ctx, r, e); err != nil {
+			return err
 		}
+		r.whole = !state.Lacks(r.before)
 		if window != nil {
 			if err := s.touch(ctx, s.loader, window, r, e.Rows.Op); err != nil {
+				return err
+			}
+		}
+		if mending != nil {
+			if err := s.touch(ctx, s.repair.loader, mending, r, e.Rows.Op); err != nil {
 				return err
 			}
 		}
@@ -91,6 +98,9 @@ func (s *stream) write(ctx context.Context, e *binlog.Event, r *relation, window
 		if err := s.row(r, e.Rows.Op); err != nil {
 			return err
 		}
+		if err := s.keep(r, e.Rows.Op); err != nil {
+			return err
+		}
 	}
 }
 
@@ -106,8 +116,7 @@ func (s *stream) skips(op event.Op) bool {
 	return false
 }
 
-// row writes one row. Columns that the source did not send stay absent (M13), but for those that the image before has: they did not
-// change.
+// row writes one row. Columns that neither the source sent nor the log has stay absent (M13).
 func (s *stream) row(r *relation, op event.Op) error {
 	s.Next(&r.Table)
 	switch op {

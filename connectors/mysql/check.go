@@ -229,7 +229,7 @@ func (c *Config) binlogFindings(in *inspection, add addFinding) {
 	image := v.variables["binlog_row_image"]
 	if !strings.EqualFold(image, "FULL") {
 		add(connectors.LevelWarning, "binlog_row_image", v.permanent("binlog_row_image", "'FULL'"),
-			"binlog_row_image is %s: events lack the columns that it leaves out", image)
+			"binlog_row_image is %s: the columns that it leaves out are completed from the log, and absent where the log has not the row; those of an INSERT are absent", image)
 	}
 	if m := v.variables["binlog_row_metadata"]; !strings.EqualFold(m, "FULL") {
 		add(connectors.LevelWarning, "binlog_row_metadata", v.permanent("binlog_row_metadata", "'FULL'"),
@@ -237,7 +237,7 @@ func (c *Config) binlogFindings(in *inspection, add addFinding) {
 	}
 	if o := v.variables["binlog_row_value_options"]; o != "" && !strings.EqualFold(image, "FULL") {
 		add(connectors.LevelWarning, "binlog_row_value_options", v.permanent("binlog_row_value_options", "''"),
-			"binlog_row_value_options is %s and binlog_row_image is %s: events lack JSON columns that were changed in part", o, image)
+			"binlog_row_value_options is %s and binlog_row_image is %s: JSON columns that were changed in part are completed from the log, and absent where the log has not the row", o, image)
 	}
 	if sql := v.variables["init_connect"]; hidesChanges.MatchString(sql) {
 		add(connectors.LevelError, "init_connect", v.permanent("init_connect", "''"), "init_connect changes what sessions log: %s", sql)
@@ -359,6 +359,10 @@ func (c *Config) tableFindings(in *inspection, add addFinding, keyless func(t *t
 			add(connectors.LevelWarning, subject, "ALTER TABLE "+t.quoted()+" ADD PRIMARY KEY (...), or name columns in message.key.columns",
 				"it has no primary key: its events have no key, so there is no current state per row")
 			keyless(t, topic)
+			if c.Repair {
+				add(connectors.LevelWarning, subject, "ALTER TABLE "+t.quoted()+" ADD PRIMARY KEY (...)",
+					"on.gap is repair: after a gap it is loaded again, with a truncate first, as there is no key to compare it by")
+			}
 		}
 		if lossy := described.Schema.Lossy(); len(lossy) > 0 {
 			add(connectors.LevelWarning, subject, "time.precision.mode: adaptive_time_microseconds; zero.date.handling.mode: string",

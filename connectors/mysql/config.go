@@ -58,6 +58,7 @@ type Config struct {
 	tls      tlsSettings
 	timeout  time.Duration
 
+	capture  string // fingerprint of the properties that say which changes are captured
 	serverID uint32 // of the connector, among the replicas of the source
 	uuid     string // likewise
 
@@ -71,6 +72,7 @@ type Config struct {
 	signals         string            // signal.data.collection
 	SchemaChanges   bool              // include.schema.changes
 	Query           bool              // include.query
+	Repair          bool              // on.gap: repair
 }
 
 // parser reads the properties that MySQL and MariaDB alone have.
@@ -92,15 +94,14 @@ func ParseConfig(name, kind string, props map[string]string) (*Config, []error) 
 	p.identity(c)
 	c.databases = p.Filter("database")
 	c.tables = p.Filter("table")
+	c.capture = fingerprint(props)
 	p.snapshot(c)
 	p.modes(c)
 	c.SchemaChanges = p.Flag("include.schema.changes", true)
 	c.Query = p.Flag("include.query", false)
 	p.Only("inconsistent.schema.handling.mode", "a table whose columns are not known stops the connector; nothing is skipped", "fail")
 	p.Only("gtid.ignore.on.recovery", "the position is always used", "false")
-	if gap := p.Choice("on.gap", "stop", "stop", "repair"); gap == "repair" {
-		p.Fail("on.gap", errors.New("repair is not there yet; leave it out: the connector then stops at a gap and names what is missing"))
-	}
+	c.Repair = p.Choice("on.gap", "stop", "stop", "repair") == "repair"
 	c.Ignored = p.Rest(foreign())
 	if errs := p.Errors(); len(errs) > 0 {
 		return nil, errs
@@ -143,6 +144,18 @@ func (p parser) identity(c *Config) {
 		}
 		c.serverID = uint32(n)
 	}
+}
+
+// fingerprint tells which changes get into the log.
+func fingerprint(props map[string]string) string {
+	h := sha256.New()
+	for _, name := range []string{
+		"database.include.list", "database.exclude.list", "table.include.list", "table.exclude.list", "skipped.operations", "message.key.columns",
+	} {
+		v := strings.TrimSpace(props[name])
+		fmt.Fprintf(h, "%s %d %s\n", name, len(v), v)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 func (p parser) snapshot(c *Config) {

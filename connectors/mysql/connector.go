@@ -32,11 +32,14 @@ type Connector struct {
 	isolation *park.Isolation
 
 	undo *undoError // what the last run found to be taken back
+	lost *lost      // a gap that the last run found, to be repaired
 	asks chan *ask
 
 	begun     bool      // snapshot.mode always: the load of this start has begun
 	renew     bool      // snapshot.mode when_needed: the next run begins anew
 	renewedAt time.Time // when that was last
+
+	tracking map[string]bool // tables whose rows were found to be needed while they were not kept
 
 	mu      sync.Mutex
 	current *run // for Status
@@ -67,6 +70,9 @@ func (c *Connector) Run(ctx context.Context) error {
 	return connectors.Supervise(ctx, c.log, c.tracker, c.isolation.Isolate(func(ctx context.Context) error {
 		for {
 			err := c.once(ctx)
+			if c.tracks(err) && ctx.Err() == nil || c.repairs(err) && ctx.Err() == nil {
+				continue
+			}
 			if c.renews(err) && ctx.Err() == nil {
 				continue
 			}
@@ -112,6 +118,7 @@ type run struct {
 	fresh    bool // there was no resume point, or it is given up
 	always   bool // all tables are loaded, whatever was
 	before   *beforeBegin
+	mending  bool // a repair begins
 	tables   []*table
 	receiver *receiver
 	stream   *stream
@@ -194,6 +201,11 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		if r.resume, err = r.config.readResume(value); err != nil {
 			return err
 		}
+		if r.resume.capture != r.config.capture { // what was not captured is not in the log
+			p := *r.resume.point
+			p.trust = p.trust.All(p.commits + 1)
+			r.resume.point = &p
+		}
 		r.mu.Lock()
 		r.base.Position = r.resume.point.String()
 		r.mu.Unlock()
@@ -231,12 +243,12 @@ func (r *run) ownTopics(ctx context.Context) error {
 }
 
 // newStream makes the stream that begins at the resume point.
-func (r *run) newStream(load *loader) (*stream, error) {
+func (r *run) newStream(load *loader, repair *repairer) (*stream, error) {
 	p := r.resume.point
 	s := &stream{
 		Emitter: connectors.Emitter{Settings: &r.config.Settings, Writer: r.writer, Known: &r.known},
 		run:     r, config: r.config, decoder: binlog.NewDecoder(binlog.Options{}), relations: map[*binlog.Table]*relation{},
-		loader: load, point: p, mark: p, markedAt: time.Now(), file: p.at.file, end: p.at.pos,
+		loader: load, repair: repair, state: newCompletion(r), point: p, mark: p, markedAt: time.Now(), file: p.at.file, end: p.at.pos,
 		parking: r.parking,
 	}
 	s.Where = func() string {
@@ -273,6 +285,11 @@ func (r *run) streaming(ctx context.Context, conn net.Conn, s *stream) error {
 	for range r.config.SnapshotThreads {
 		g.Go(func() error { return s.loader.work(ctx) })
 	}
+	if s.repair != nil {
+		for range r.config.SnapshotThreads {
+			g.Go(func() error { return s.repair.work(ctx) })
+		}
+	}
 	g.Go(func() error { return r.watch(ctx) })
 	if r.config.HeartbeatQuery != "" {
 		g.Go(func() error { return r.heartbeatQuery(ctx) })
@@ -288,7 +305,7 @@ func (r *run) streaming(ctx context.Context, conn net.Conn, s *stream) error {
 // appendResume is the resume point of a mark.
 func (r *run) appendResume(dst []byte, m connectors.Mark) []byte {
 	p, _ := m.Resume.(*point)
-	state := resume{point: p, uuid: r.resume.uuid, source: r.config.kind()}
+	state := resume{point: p, uuid: r.resume.uuid, source: r.config.kind(), capture: r.config.capture}
 	b, err := state.append(dst)
 	if err != nil { // a set that can be kept can be written: finish has seen to that
 		r.log.Error("the resume point cannot be written", "error", err)
@@ -315,6 +332,13 @@ func (r *run) heartbeatQuery(ctx context.Context) error {
 			r.log.Warn("heartbeat.action.query failed", "error", err)
 		}
 	}
+}
+
+// forget takes a warning back.
+func (r *run) forget(text string) {
+	r.warnMu.Lock()
+	defer r.warnMu.Unlock()
+	r.warnings = slices.DeleteFunc(r.warnings, func(w string) bool { return w == text })
 }
 
 // warn adds a warning to the status.

@@ -27,6 +27,7 @@ const (
 	brokersEnv = "ROWTRAIL_TEST_BROKERS"
 	propsEnv   = "ROWTRAIL_TEST_PROPERTIES"
 	unparkEnv  = "ROWTRAIL_TEST_UNPARK" // a table that is unparked as soon as that can be
+	viewsEnv   = "ROWTRAIL_TEST_VIEWS"
 )
 
 // childMain is what the test binary does when it is started as a child.
@@ -41,10 +42,12 @@ func childMain() int {
 		fmt.Fprintln(os.Stderr, errs)
 		return 1
 	}
-	conn, err := New(c, connectors.Deps{
-		Client: []kgo.Opt{kgo.SeedBrokers(strings.Split(os.Getenv(brokersEnv), ",")...)},
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "test",
-	})
+	client := []kgo.Opt{kgo.SeedBrokers(strings.Split(os.Getenv(brokersEnv), ",")...)}
+	deps := connectors.Deps{Client: client, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "test"}
+	if os.Getenv(viewsEnv) != "" {
+		deps.Rows = newViews(client)
+	}
+	conn, err := New(c, deps)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -72,6 +75,9 @@ func child(t *testing.T, kind string, l *testLog, props map[string]string) *exec
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+kind, brokersEnv+"="+strings.Join(l.addr, ","), propsEnv+"="+string(b))
+	if l.views != nil {
+		cmd.Env = append(cmd.Env, viewsEnv+"=yes")
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Start(); err != nil {

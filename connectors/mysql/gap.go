@@ -48,10 +48,14 @@ func (r *run) verify(ctx context.Context, s *session) error {
 			Remedy:  "wait until it has, or see SHOW REPLICA STATUS there",
 		}
 	}
-	return &connectors.Fault{
+	fault := &connectors.Fault{
 		Problem: "the source has never executed what is in the log: it lacks " + gap.Ahead.String() + "; it lost these transactions, or is another server",
 		Remedy:  "connect to the server that has them; or use another topic.prefix for this one; or " + r.config.again(),
 	}
+	if r.config.Repair && r.resume.uuid == r.server.identity() { // it was reset, or lost its end
+		return &gapError{Fault: fault}
+	}
+	return fault
 }
 
 // purged is what the source's binlog no longer has.
@@ -103,8 +107,13 @@ func (r *run) verifyFile(ctx context.Context, s *session) error {
 	}}
 }
 
-// gapError is a Fault about changes that the source no longer gives, which a new load makes up for (snapshot.mode when_needed).
-type gapError struct{ *connectors.Fault }
+// gapError is a Fault about changes that the source no longer gives, which a repair makes up for (on.gap), or a new load (snapshot.mode
+// when_needed).
+type gapError struct {
+	*connectors.Fault
+	next *point // where the stream can go on; nil: where the source's binlog begins
+	end  bool   // or, nil: where it ends
+}
 
 func (e *gapError) Unwrap() error { return e.Fault }
 
@@ -116,6 +125,6 @@ func (c *Config) gap(problem string, err error) error {
 	}
 	return &gapError{Fault: &connectors.Fault{
 		Problem: "a gap in the source's history: " + problem, Err: err,
-		Remedy: "connect to a server that still has them; or " + c.again() + ". Keep binlogs longer than the connector may be away: " + retention,
+		Remedy: "set on.gap: repair, which compares the tables with the log; connect to a server that still has them; or " + c.again() + ". Keep binlogs longer than the connector may be away: " + retention,
 	}}
 }

@@ -47,12 +47,22 @@ type testLog struct {
 	t    testing.TB
 	opts []kgo.Opt
 	addr []string
+
+	views *views // nil: the log is another Kafka
 }
 
 func newLog(t testing.TB, partitions int) *testLog {
 	t.Helper()
 	cluster := fakelog.Start(t, kfake.DefaultNumPartitions(partitions))
 	return &testLog{t: t, opts: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}, addr: cluster.ListenAddrs()}
+}
+
+// withViews is a log with views.
+func withViews(t testing.TB, partitions int) *testLog {
+	t.Helper()
+	l := newLog(t, partitions)
+	l.views = newViews(l.opts)
+	return l
 }
 
 // database is one test's database, and a session in it.
@@ -148,7 +158,11 @@ func start(t testing.TB, l *testLog, c *Config) *running {
 		out = os.Stderr
 	}
 	logger := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	conn, err := New(c, connectors.Deps{Client: l.opts, Logger: logger, Version: "test"})
+	deps := connectors.Deps{Client: l.opts, Logger: logger, Version: "test"}
+	if l.views != nil {
+		deps.Rows = l.views
+	}
+	conn, err := New(c, deps)
 	if err != nil {
 		t.Fatal(err)
 	}

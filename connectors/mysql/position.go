@@ -9,6 +9,7 @@ import (
 
 	"github.com/rowtrail/rowtrail/connectors"
 	"github.com/rowtrail/rowtrail/connectors/mysql/gtid"
+	"github.com/rowtrail/rowtrail/connectors/mysql/state"
 	"github.com/rowtrail/rowtrail/connectors/park"
 )
 
@@ -27,6 +28,9 @@ type point struct {
 	load    []byte // what the load has to go on from; nil: nothing is to be loaded
 	held    []byte // the tables whose rows are in the log, a tableSet; nil: it is not known
 	seek    *seek  // for transactions that were prepared before the point; nil: none are looked for
+
+	trust  *state.Trust // in what the log has of rows
+	repair *repairState // nil: there is none
 }
 
 // after is the point after one more transaction.
@@ -97,9 +101,11 @@ func (p *point) String() string {
 
 // resume is the connector's resume point, the value of its record in the position topic.
 type resume struct {
-	point  *point
-	uuid   string // of the server that file and position are of
-	source string // KindMySQL or KindMariaDB
+	point *point
+	uuid  string // of the server that file and position are of
+
+	capture string // Config.capture of the run that wrote it
+	source  string // KindMySQL or KindMariaDB
 }
 
 type resumeJSON struct {
@@ -119,6 +125,10 @@ type resumeJSON struct {
 	Parked json.RawMessage `json:"parked,omitempty"`
 
 	Held json.RawMessage `json:"tables,omitempty"` // appended by hand: with many tables it is the most of it, and the same in every commit
+
+	Trust   *state.Trust `json:"trust,omitempty"`
+	Capture string       `json:"capture,omitempty"` // of what is captured: Config.capture
+	Repair  *repairState `json:"repair,omitempty"`
 }
 
 const resumeVersion = 1
@@ -126,6 +136,7 @@ const resumeVersion = 1
 func (r *resume) append(dst []byte) ([]byte, error) {
 	j := resumeJSON{
 		Version: resumeVersion, Source: r.source, Server: r.uuid, File: r.point.at.file, Pos: r.point.at.pos, Commits: r.point.commits, TimeUs: r.point.timeUs, Load: r.point.load, Parked: r.point.parked.JSON(),
+		Trust: r.point.trust, Capture: r.capture, Repair: r.point.repair,
 	}
 	if r.point.seek != nil {
 		j.Seek = r.point.seek.json()
@@ -160,7 +171,7 @@ func parseResume(b []byte) (*resume, error) {
 	if j.Version != resumeVersion {
 		return nil, fmt.Errorf("%w: %d, this build knows %d", errNewerResume, j.Version, resumeVersion)
 	}
-	r := &resume{source: j.Source, uuid: j.Server, point: &point{at: place{j.File, j.Pos}, commits: j.Commits, timeUs: j.TimeUs, load: j.Load, held: j.Held}}
+	r := &resume{source: j.Source, uuid: j.Server, capture: j.Capture, point: &point{at: place{j.File, j.Pos}, commits: j.Commits, timeUs: j.TimeUs, load: j.Load, held: j.Held, trust: j.Trust, repair: j.Repair}}
 	var err error
 	if r.point.parked, err = park.Parse(j.Parked); err != nil {
 		return nil, fmt.Errorf("parse resume point: %w", err)
@@ -219,7 +230,9 @@ func (c *Config) reload(collection string) string {
 
 // begin is the point where a connector without resume point begins: everything up to it is left to the load, or out.
 func (r *run) begin(ctx context.Context, s *session, at place) (*point, error) {
-	p := &point{at: at, timeUs: time.Now().UnixMicro()}
+	now := time.Now().UnixMicro()
+	// The count goes on from the time, so that it is above that of everything that the topics have from a connector before.
+	p := &point{at: at, timeUs: now, commits: uint64(now), trust: (*state.Trust)(nil).All(uint64(now))}
 	if err := r.seek(ctx, s, p); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
 	"github.com/rowtrail/rowtrail/connectors/mysql/charset"
+	"github.com/rowtrail/rowtrail/connectors/mysql/state"
 	"github.com/rowtrail/rowtrail/connectors/park"
 )
 
@@ -21,6 +22,10 @@ type relation struct {
 	absent        []uint16
 	whole         bool          // before has every column
 	parked        *park.Context // of a parked table, which is not described; nil: it is not parked
+
+	looked    bool // for tracked
+	tracked   *tracked
+	completer *state.Completer
 
 	transactional *bool // whether its engine has transactions; nil: not asked yet
 

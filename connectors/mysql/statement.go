@@ -43,6 +43,7 @@ func (s *stream) effect(ctx context.Context, e *binlog.Event, alone bool) error 
 	if s.Meta.Binlog.Thread == 0 {
 		s.Meta.Binlog.Thread = uint64(q.Thread)
 	}
+	s.distrust(&effect, q.ErrorCode != 0)
 	switch {
 	case effect.Kind == ddl.DML, q.Load, effect.Kind == ddl.Unknown && !alone:
 		return s.unlogged(ctx, e, &effect)
@@ -50,6 +51,7 @@ func (s *stream) effect(ctx context.Context, e *binlog.Event, alone bool) error 
 		if err := s.truncated(ctx, effect.Tables[0]); err != nil {
 			return err
 		}
+		s.emptied(effect.Tables[0])
 	case effect.Kind == ddl.Transaction, effect.Kind == ddl.Other:
 		return nil
 	}
@@ -57,6 +59,9 @@ func (s *stream) effect(ctx context.Context, e *binlog.Event, alone bool) error 
 		s.partitions(text, &effect)
 	}
 	if err := s.reshape(ctx, &effect); err != nil {
+		return err
+	}
+	if err := s.reshapeRepair(ctx, &effect); err != nil {
 		return err
 	}
 	return s.schemaChange(ctx, e, text, &effect)

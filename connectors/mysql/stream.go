@@ -31,6 +31,8 @@ type stream struct {
 	relations map[*binlog.Table]*relation // nil: not captured
 	charsets  charset.Decoders
 	changes   *event.SchemaChangeEncoder // nil: no schema changes
+	state     *completion
+	repair    *repairer // nil: there is no gap to repair
 
 	file  string // that is read
 	end   uint64 // of the last event in it
@@ -50,7 +52,11 @@ type stream struct {
 
 // handle decodes one chunk.
 func (s *stream) handle(ctx context.Context, c *chunk) error {
-	for _, packet := range c.events {
+	if err := s.prefetch(ctx, c.events); err != nil {
+		return err
+	}
+	for i, packet := range c.events {
+		s.state.rest = c.events[i+1:]
 		if err := s.packet(ctx, packet); err != nil {
 			return err
 		}
@@ -69,21 +75,22 @@ func (s *stream) packet(ctx context.Context, packet []byte) error {
 	e, err := s.decoder.Decode(packet)
 	for err == nil && e != nil {
 		if err := s.event(ctx, e); err != nil {
-			return s.place(e, err)
+			return s.place(ctx, e, err)
 		}
 		e, err = s.decoder.Next()
 	}
-	return s.undecodable(err)
+	return s.undecodable(ctx, err)
 }
 
 // place adds where an event stands. What a restart would meet again needs a person (invariant 7).
-func (s *stream) place(e *binlog.Event, err error) error {
+func (s *stream) place(ctx context.Context, e *binlog.Event, err error) error {
 	var undo *undoError
+	var track *trackError
 	var malformed *malformedError
 	var column *binlog.ColumnError
 	at := place{s.file, e.End}
 	switch {
-	case connectors.IsFault(err), errors.As(err, &undo), errors.Is(err, context.Canceled):
+	case connectors.IsFault(err), errors.As(err, &undo), errors.As(err, &track), errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &malformed):
 		return &connectors.Fault{
@@ -94,7 +101,7 @@ func (s *stream) place(e *binlog.Event, err error) error {
 		return columnFault(fmt.Sprintf("a row that ends at %s", at), column)
 	}
 	if _, ok := errorOfBinlog(err); ok {
-		return s.undecodable(err)
+		return s.undecodable(ctx, err)
 	}
 	return fmt.Errorf("capture event %s that ends at %s: %w", e.Header.Type, at, err)
 }
@@ -117,17 +124,21 @@ func errorOfBinlog(err error) (*binlog.EventError, bool) {
 }
 
 // undecodable judges an event that the decoder refused. A wrong checksum may be the network's: that is tried again.
-func (s *stream) undecodable(err error) error {
+func (s *stream) undecodable(ctx context.Context, err error) error {
 	e, ok := errorOfBinlog(err)
 	if !ok || errors.Is(err, binlog.ErrChecksum) {
 		return err
 	}
 	at := place{s.file, e.Pos}
 	switch {
+	case errors.Is(err, binlog.ErrIncident) && s.passed(at): // MariaDB sends one that is outside of its transactions again
+		return nil
+	case errors.Is(err, binlog.ErrIncident) && s.config.Repair:
+		return s.lostEvents(ctx, e)
 	case errors.Is(err, binlog.ErrIncident): // M8
 		return &connectors.Fault{
 			Problem: fmt.Sprintf("the source lost changes at %s", at), Err: err,
-			Remedy: "load the tables again: " + s.config.again(),
+			Remedy: "set on.gap: repair, which compares the tables with the log; or load the tables again: " + s.config.again(),
 		}
 	case errors.Is(err, binlog.ErrUnsupported):
 		return &connectors.Fault{

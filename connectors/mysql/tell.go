@@ -42,6 +42,11 @@ func (s *stream) boundary(ctx context.Context) error {
 	if s.group.open {
 		return nil
 	}
+	if s.repair != nil {
+		if err := s.repairStep(ctx); err != nil {
+			return err
+		}
+	}
 	l := s.loader
 	if err := s.parking.Boundary(ctx, &s.Emitter, s); err != nil {
 		return err
@@ -171,6 +176,9 @@ func (s *stream) tell(ctx context.Context, t *chunks.Task) error {
 		}
 		n++
 		s.Events++
+		if err := s.told(table, row); err != nil {
+			return err
+		}
 		return s.Change(table, event.OpRead, nil, row, row, nil)
 	}
 	var err error
@@ -256,6 +264,7 @@ func (s *stream) turn(ctx context.Context) (bool, error) {
 
 // loadPlace puts what follows at the load's place: after the last transaction.
 func (s *stream) loadPlace() {
+	s.state.loading = true
 	now := s.Now.UnixMicro()
 	s.Meta = event.Meta{TsMs: s.Meta.TsMs, SourceTsUs: now, Snapshot: snapshotInitial, Binlog: event.Binlog{File: s.file, Pos: s.end}}
 	s.Pos = event.Position{Commit: s.point.commits, CommitTime: now}
@@ -291,7 +300,7 @@ func (s *stream) startLoad(ctx context.Context) error {
 			return err
 		}
 	}
-	if l.dirty || s.run.fresh {
+	if l.dirty || s.run.fresh || s.run.mending {
 		if err := s.markLoad(ctx); err != nil {
 			return err
 		}
