@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -267,4 +268,83 @@ func (d *database) sessions(user string) map[string]bool {
 		list[string(textOf(&res.Values[i][0]))] = true
 	}
 	return list
+}
+
+// TestSnapshotsAreOfOnePlace: while a row is counted up, one transaction each, every session of the snapshots has the count of the position.
+func TestSnapshotsAreOfOnePlace(t *testing.T) {
+	pool.Each(t, func(t *testing.T, m *servers.MySQL) {
+		d := newDatabase(t, m)
+		d.exec("CREATE TABLE c (id INT PRIMARY KEY, n INT)", "INSERT INTO c VALUES (1, 0)")
+		configs := []*Config{}
+		for _, grants := range []string{"RELOAD", "LOCK TABLES"} {
+			configs = append(configs, d.one(map[string]string{"snapshot.locking.mode": "minimal", "database.user": d.reader(grants), "database.password": "x"}))
+		}
+		stop, done := make(chan struct{}), make(chan error, 4)
+		for range 4 {
+			w := d.session()
+			go func() {
+				for {
+					select {
+					case <-stop:
+						done <- nil
+						return
+					default:
+					}
+					if _, err := w.conn.Execute("UPDATE c SET n = n + 1"); err != nil {
+						done <- err
+						return
+					}
+				}
+			}()
+		}
+		first := ""
+		for i := range 20 {
+			c := configs[i%2]
+			r := &run{Connector: &Connector{config: c, log: slog.New(slog.DiscardHandler)}}
+			s, err := c.dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.tables, err = c.catalog(t.Context(), s, "", ""); err != nil {
+				t.Fatal(err)
+			}
+			if r.before, err = s.beforeBegin(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.close()
+			v, p, err := r.snapshots(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := p.String() // ends in the number of the last transaction
+			seq, err := strconv.Atoi(text[strings.LastIndexAny(text, ":-")+1:])
+			if err != nil {
+				t.Fatal(text, err)
+			}
+			for j, session := range append([]*session{v.whole}, v.readers...) {
+				found, err := session.query(t.Context(), "SELECT n FROM "+d.name+".c")
+				if err != nil {
+					t.Fatal(err)
+				}
+				n, err := strconv.Atoi(string(found[0][0]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := fmt.Sprint("the count is behind the position by ", seq-n)
+				if first == "" {
+					first = got
+				}
+				if got != first {
+					t.Errorf("try %d, session %d: %s, and before %s", i, j, got, first)
+				}
+			}
+			v.close()
+		}
+		close(stop)
+		for range 4 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,54 @@ func TestSignalsOfACommand(t *testing.T) {
 		}
 		if s := r.signal("stop-snapshot", ``); s.Reason != connectors.SignalUnavailable || !strings.Contains(s.Error, "stopped") {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestSignalsOverKills: each signal of the table is taken exactly once, and what it loads is told exactly once, however often the connector
+// is killed.
+func TestSignalsOverKills(t *testing.T) {
+	pool.Each(t, func(t *testing.T, m *servers.MySQL) {
+		const signals, rows = 60, 40
+		d, l := newDatabase(t, m), newLog(t, 1)
+		d.signalTable()
+		d.exec("CREATE TABLE t (id INT PRIMARY KEY)")
+		for i := range rows {
+			d.exec(fmt.Sprintf("INSERT INTO t VALUES (%d)", i))
+		}
+		props := d.properties(map[string]string{"snapshot.mode": "no_data", "table.include.list": d.name + ".t", "signal.data.collection": d.name + ".signals", "topic.creation.default.partitions": "1"})
+		cmd := child(t, m.Flavour(), l, props)
+		defer func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}()
+		eventually(t, "the first resume point", func() bool { return l.resumePoint() != nil })
+		for i := range signals {
+			d.signal(fmt.Sprint(i), "execute-snapshot", fmt.Sprintf(`{"data-collections": ["%s.t"], "additional-conditions": [{"data-collection": ".*", "filter": "id = %d"}]}`, d.name, i%rows))
+			time.Sleep(time.Duration(rand.IntN(120)) * time.Millisecond)
+			if i%12 == 11 {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+				cmd = child(t, m.Flavour(), l, props)
+			}
+		}
+		d.exec(fmt.Sprintf("INSERT INTO t VALUES (%d)", 1000))
+		want := map[string]int{`{"id":1000}`: 1}
+		for i := range signals {
+			want[fmt.Sprintf(`{"id":%d}`, i%rows)]++
+		}
+		got := map[string]int{}
+		eventually(t, "the last row and the end of the load", func() bool {
+			clear(got)
+			for _, x := range l.read("p." + d.name + ".t") {
+				got[x.Key]++
+			}
+			return got[`{"id":1000}`] == 1 && l.resumePoint().point.load == nil
+		})
+		for key, n := range want {
+			if got[key] != n {
+				t.Errorf("%s is told %d times, want %d", key, got[key], n)
+			}
 		}
 	})
 }
