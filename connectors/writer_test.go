@@ -204,6 +204,57 @@ func TestResumeFollowsTheLog(t *testing.T) {
 	}
 }
 
+// TestScanOwn: a topic's records as they were committed, in order, over what former runs left there.
+func TestScanOwn(t *testing.T) {
+	_, deps := newCluster(t)
+	ctx := context.Background()
+	for run := range 3 {
+		h := open(t, deps, "c")
+		if _, err := h.w.EnsureTopic(ctx, "p.kept", TopicCompacted); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		keep := func(r *kgo.Record) error {
+			got = append(got, fmt.Sprintf("%s=%s", r.Key, r.Value))
+			return nil
+		}
+		if _, err := h.w.ScanOwn(ctx, "p.kept", keep); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for i := range run {
+			want = append(want, fmt.Sprintf("a=%d", i), "b=")
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("run %d restores %v, want %v", run, got, want)
+		}
+		refuse := errors.New("refused")
+		if _, err := h.w.ScanOwn(ctx, "p.kept", func(*kgo.Record) error { return refuse }); run > 0 && !errors.Is(err, refuse) {
+			t.Fatalf("run %d: %v", run, err)
+		}
+		h.run()
+		for _, mark := range []bool{true, false} { // what comes after the last mark is not committed
+			b, err := h.w.NewBatch(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Record("p.kept", 0, []byte("a"), []byte(fmt.Sprint(run)), time.Now())
+			b.Record("p.kept", 0, []byte("b"), nil, time.Now())
+			if mark {
+				b.Mark(Mark{Confirm: uint64(run), Force: true})
+			}
+			if err := h.w.Send(ctx, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := h.w.Drain(ctx); err != nil {
+			t.Fatal(err)
+		}
+		h.stop()
+		<-h.done
+	}
+}
+
 func TestFencedInstanceStops(t *testing.T) {
 	_, deps := newCluster(t)
 	old := open(t, deps, "c").run()
