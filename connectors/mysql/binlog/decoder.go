@@ -17,11 +17,14 @@ const (
 type Options struct {
 	// MaxUnpacked bounds an event, query or column value after it is uncompressed, in bytes. 0: 1 GiB.
 	MaxUnpacked int
+	// Statements says that rows and table maps are of no interest: they are KindNothing, and reading may begin at any event.
+	Statements bool
 }
 
 // Decoder decodes the events of one dump, in order.
 type Decoder struct {
 	limit   int
+	rowless bool
 	format  Format
 	known   bool // format is
 	end     uint64
@@ -39,7 +42,7 @@ func NewDecoder(opts Options) *Decoder {
 	if opts.MaxUnpacked <= 0 {
 		opts.MaxUnpacked = maxUnpacked
 	}
-	return &Decoder{limit: opts.MaxUnpacked}
+	return &Decoder{limit: opts.MaxUnpacked, rowless: opts.Statements}
 }
 
 // Decode decodes the packet of one event, without the status byte of the network protocol. The Event is used again by the next
@@ -159,6 +162,9 @@ func (d *Decoder) decode(h Header, body []byte, inner bool) (*Event, error) {
 }
 
 func (d *Decoder) content(e *Event, h Header, body []byte) error {
+	if d.rowless && h.Type.rows() {
+		return nil
+	}
 	switch h.Type {
 	case typeWriteRows1, typeUpdateRows1, typeDeleteRows1, typeWriteRows2, typeUpdateRows2, typeDeleteRows2, typePartialUpdateRows,
 		typeWriteRows1Packed, typeUpdateRows1Packed, typeDeleteRows1Packed, typeWriteRows2Packed, typeUpdateRows2Packed, typeDeleteRows2Packed:

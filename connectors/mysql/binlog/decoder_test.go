@@ -329,3 +329,28 @@ func TestJSONDouble(t *testing.T) {
 		}
 	}
 }
+
+// TestStatementsAlone: a reader of statements may begin anywhere, and meets no rows.
+func TestStatementsAlone(t *testing.T) {
+	d := NewDecoder(Options{Statements: true})
+	query := append([]byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 'i', 't', 0}, "ALTER TABLE t ADD a INT"...)
+	for i, p := range [][]byte{
+		formatPacket("9.7.0", false),
+		packet(typeWriteRows2, 0, 200, append(rowsBody(1, 1), 0, 1, 2, 3, 4), false),
+		packet(typeWriteRows0, 0, 210, nil, false),
+		packet(typeTableMap, 0, 220, []byte{1}, false),
+		packet(typePartialRowData, 0, 230, nil, false),
+		packet(typeQuery, 0, 300, query, false),
+	} {
+		e, err := d.Decode(p)
+		if err != nil {
+			t.Fatalf("event %d: %v", i, err)
+		}
+		if want := map[int]Kind{0: KindFormat, 5: KindQuery}[i]; e.Kind != want {
+			t.Errorf("event %d is of kind %d, want %d", i, e.Kind, want)
+		}
+		if i == 5 && (string(e.Query.Text) != "ALTER TABLE t ADD a INT" || e.End != 300) {
+			t.Errorf("%q ends at %d", e.Query.Text, e.End)
+		}
+	}
+}
