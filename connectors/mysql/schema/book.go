@@ -17,8 +17,9 @@ type Options struct {
 	FoldNames bool
 	// ImplicitTimestamps is explicit_defaults_for_timestamp=OFF, of servers whose statements do not say so themselves.
 	ImplicitTimestamps bool
-	// Keep tells whose statements are followed; nil: all. It must say so of captured tables and of those that may be renamed to one.
-	Keep func(ddl.TableName) bool
+	// Keep tells of which databases the tables are followed; nil: of all. It must say so of those with captured tables, and of those
+	// with tables that may be renamed to one.
+	Keep func(database string) bool
 	// Collations are the server's, nil if they are not known.
 	Collations *Collations
 }
@@ -80,7 +81,7 @@ func (b *Book) Forget(at Place, why string) {
 	}
 }
 
-// Known is a table's description, and where it is valid from; nil if there is none.
+// Known is a table's description, and where it is valid from; nil if there is none. It must not be changed.
 func (b *Book) Known(name ddl.TableName) (*ddl.Table, Place) {
 	if e := b.tables[b.fold(name)]; e != nil && e.table != nil {
 		return e.table, e.from
@@ -130,7 +131,31 @@ func (b *Book) foldDatabase(name string) string {
 	return name
 }
 
-func (b *Book) keeps(n ddl.TableName) bool { return b.o.Keep == nil || b.o.Keep(n) }
+func (b *Book) keeps(n ddl.TableName) bool { return b.keepsDatabase(n.Database) }
+
+func (b *Book) keepsDatabase(name string) bool { return b.o.Keep == nil || b.o.Keep(name) }
+
+// Restrict forgets what Options.Keep does not have: it had more when the records were written. Should it have more again, nothing
+// is known of what happened meanwhile.
+func (b *Book) Restrict(at Place) {
+	for name := range b.tables {
+		if !b.keeps(name) {
+			b.remove(at, name)
+		}
+	}
+	for name := range b.databases {
+		if !b.keepsDatabase(name) {
+			delete(b.databases, name)
+			b.touch(at, recordKey{database: name})
+		}
+	}
+}
+
+// Follows tells whether a database's defaults are known, and so its tables, in so far as statements told of them since.
+func (b *Book) Follows(database string) bool {
+	d := b.databases[b.foldDatabase(database)]
+	return d != nil && d.known
+}
 
 // database is the entry of a database, which is made.
 func (b *Book) database(name string) *database {

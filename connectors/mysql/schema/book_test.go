@@ -207,15 +207,58 @@ func TestNamesAreFolded(t *testing.T) {
 }
 
 func TestOnlyWhatIsKeptIsFollowed(t *testing.T) {
-	f := newFeed(t, Options{Keep: func(n ddl.TableName) bool { return n.Table != "other" && n.Database == "d" }})
-	f.sql("CREATE TABLE other (a INT)", "CREATE TABLE t (a INT)", "CREATE TABLE x.t (a INT)")
-	if len(f.b.tables) != 1 {
-		t.Errorf("%v", f.b.tables)
+	kept := map[string]bool{"d": true}
+	f := newFeed(t, Options{Keep: func(database string) bool { return kept[database] }})
+	f.sql("CREATE DATABASE x", "CREATE TABLE t (a INT)", "CREATE TABLE x.t (a INT)")
+	if len(f.b.tables) != 1 || len(f.b.databases) != 1 {
+		t.Errorf("%v %v", f.b.tables, f.b.databases)
 	}
-	f.sql("RENAME TABLE t TO other, other TO u")
+	f.sql("RENAME TABLE t TO x.u, x.t TO u")
 	f.want(f.mapped("CREATE TABLE u (a INT)", false), "look: it was renamed from a table that is not known")
 	if len(f.b.tables) != 1 {
 		t.Errorf("%v", f.b.tables)
+	}
+	// What is kept no longer is forgotten, so that it is not believed when it is kept again.
+	f.sql("CREATE TABLE t (a INT)")
+	kept = map[string]bool{"x": true}
+	f.b.Restrict(f.at())
+	f.sql("DROP TABLE t", "CREATE TABLE t (b INT)")
+	kept["d"] = true
+	f.want(f.mapped("CREATE TABLE t (a INT)", false), "look: nothing is known of it yet")
+	f.sql("CREATE TABLE IF NOT EXISTS n (c INT)")
+	if got := f.answer(f.mapped("CREATE TABLE n (c INT)", false)); !strings.HasPrefix(got, "look: it was created if it did not exist") {
+		t.Error(got)
+	}
+}
+
+// A read of the catalog is held against what lies ahead of the place where it is used, and against nothing behind it.
+func TestAheadIsWhatTheBookHasNotPassed(t *testing.T) {
+	f := newFeed(t, Options{})
+	a := f.b.Ahead()
+	t1, u1 := ddl.TableName{Database: "d", Table: "t"}, ddl.TableName{Database: "d", Table: "u"}
+	for _, s := range []struct {
+		spot Spot
+		sql  string
+	}{{Spot{1, 100}, "ALTER TABLE t ADD a INT"}, {Spot{1, 200}, "ALTER TABLE u ADD a INT"}, {Spot{2, 50}, "RENAME TABLE x TO u"}, {Spot{2, 60}, "DROP DATABASE e"}} {
+		a.Reach(s.spot)
+		a.Statement(statement(s.sql))
+	}
+	for _, c := range []struct {
+		passed Spot
+		want   string
+	}{{Spot{}, "true true true"}, {Spot{1, 99}, "true true true"}, {Spot{1, 100}, "false true true"}, {Spot{1, 1 << 40}, "false true true"}, {Spot{2, 50}, "false false true"}, {Spot{2, 60}, "false false false"}} {
+		a.Pass(c.passed)
+		if got := fmt.Sprint(a.Changes(t1), a.Changes(u1), a.Changes(ddl.TableName{Database: "e", Table: "x"})); got != c.want {
+			t.Errorf("passed %v: %s, want %s", c.passed, got, c.want)
+		}
+	}
+	a.Reach(Spot{3, 4})
+	a.Lose()
+	if a.Pass(Spot{3, 3}); !a.Changes(t1) {
+		t.Error("what cannot be read may change any table")
+	}
+	if a.Pass(Spot{3, 4}); a.Changes(t1) {
+		t.Error("what was passed is no longer ahead")
 	}
 }
 
@@ -236,8 +279,12 @@ func TestMetadataNeverGuesses(t *testing.T) {
 	m := f.mapped("CREATE TABLE t (a INT, b UUID)", true)
 	f.want(m, "look: nothing is known of it yet")
 	f.catalog(nil, nil, "t")
-	if got := f.answer(m); !strings.HasPrefix(got, "error: column b: it is a string of 16 bytes, or a UUID") {
-		t.Error(got)
+	_, _, err := f.description(m).Bind(nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "column b: it is a string of 16 bytes, or a UUID") || !strings.Contains(err.Error(), "column.exclude.list") {
+		t.Error(err)
+	}
+	if columns, _, err := f.description(m).Bind(func(c string) bool { return c != "b" }, nil); err != nil || len(columns) != 1 {
+		t.Errorf("a column that is left out: %v, %v", columns, err)
 	}
 	f.catalog(nil, []string{"CREATE TABLE t (a INT, b UUID)"})
 	f.want(m, "a int(11), b uuid")

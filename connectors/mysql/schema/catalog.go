@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,7 +11,11 @@ import (
 	"github.com/rowtrail/rowtrail/connectors/mysql/ddl"
 )
 
-// Session is a session of the server. Query gives the rows of a statement, NULL as nil.
+// ErrRefused is the server's own answer to a statement, which a new session would get, too.
+var ErrRefused = errors.New("the server refuses it")
+
+// Session is a session of the server. Query gives the rows of a statement, NULL as nil; where the server answers with an error, that is an
+// ErrRefused.
 type Session interface {
 	Query(ctx context.Context, sql string) ([][]*string, error)
 }
@@ -26,10 +31,15 @@ func Read(ctx context.Context, s Session, o Options, names ...ddl.TableName) (*C
 	if err := prepare(ctx, s, o); err != nil {
 		return nil, err
 	}
-	return c, c.read(ctx, s, o, names)
+	for _, n := range names {
+		if err := c.read(ctx, s, o, n); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
-// ReadDatabases reads the defaults of databases and all of their tables that Options.Keep has.
+// ReadDatabases reads the defaults of databases and all of their tables. One that the server refuses to show stays unknown.
 func ReadDatabases(ctx context.Context, s Session, o Options, databases ...string) (*Catalog, error) {
 	c := newCatalog()
 	if err := prepare(ctx, s, o); err != nil {
@@ -58,11 +68,19 @@ func ReadDatabases(ctx context.Context, s Session, o Options, databases ...strin
 	}
 	var names []ddl.TableName
 	for _, r := range rows {
-		if n := (ddl.TableName{Database: *r[0], Table: *r[1]}); o.Keep == nil || o.Keep(n) {
-			names = append(names, n)
+		names = append(names, ddl.TableName{Database: *r[0], Table: *r[1]})
+	}
+	for _, n := range names {
+		err := c.read(ctx, s, o, n)
+		if errors.Is(err, ErrRefused) { // a table that nobody may want; should it be one that is captured, Read tells
+			c.Whole = slices.DeleteFunc(c.Whole, func(d string) bool { return d == n.Database })
+			err = nil
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	return c, c.read(ctx, s, o, names)
+	return c, nil
 }
 
 // ReadCollations reads the server's collations for Options.
@@ -104,29 +122,27 @@ func prepare(ctx context.Context, s Session, o Options) error {
 	return nil
 }
 
-func (c *Catalog) read(ctx context.Context, s Session, o Options, names []ddl.TableName) error {
-	for _, n := range names {
-		sql := "SHOW CREATE TABLE " + quoted(n.Database) + "." + quoted(n.Table)
-		rows, err := s.Query(ctx, sql)
-		if err != nil {
-			if there, again := exists(ctx, s, n); again != nil || there {
-				return fmt.Errorf("%s: %w", sql, err)
-			}
-			c.Names = append(c.Names, n)
-			continue
+func (c *Catalog) read(ctx context.Context, s Session, o Options, n ddl.TableName) error {
+	sql := "SHOW CREATE TABLE " + quoted(n.Database) + "." + quoted(n.Table)
+	rows, err := s.Query(ctx, sql)
+	if err != nil {
+		if there, again := exists(ctx, s, n); again != nil || there {
+			return fmt.Errorf("%s: %w", sql, err)
 		}
 		c.Names = append(c.Names, n)
-		if len(rows) != 1 || len(rows[0]) != 2 || rows[0][1] == nil { // a view has more
-			c.Why[n] = "it is no table"
-			continue
-		}
-		t, err := ddl.Create(ddl.Parse([]byte(*rows[0][1]), ddl.Options{Flavour: o.Flavour, Version: o.Version, Database: n.Database}), ddl.Database{})
-		if err != nil {
-			c.Why[n] = "SHOW CREATE TABLE is not understood: " + err.Error()
-			continue
-		}
-		c.Tables[n] = t
+		return nil
 	}
+	c.Names = append(c.Names, n)
+	if len(rows) != 1 || len(rows[0]) != 2 || rows[0][1] == nil { // a view has more
+		c.Why[n] = "it is no table"
+		return nil
+	}
+	t, err := ddl.Create(ddl.Parse([]byte(*rows[0][1]), ddl.Options{Flavour: o.Flavour, Version: o.Version, Database: n.Database}), ddl.Database{})
+	if err != nil {
+		c.Why[n] = "SHOW CREATE TABLE is not understood: " + err.Error()
+		return nil
+	}
+	c.Tables[n] = t
 	return nil
 }
 

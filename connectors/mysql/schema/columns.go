@@ -30,17 +30,17 @@ func (c *Collations) defaultOf(charset string) string {
 	return c.defaults[charset]
 }
 
-// column is a column for a schema and for the topic of schema changes.
+// column is a column for a schema and for the topic of schema changes. After an error it has its name and type.
 func (b *Book) column(c ddl.Column, key int) (event.TableColumn, error) {
 	column, err := event.MySQLColumn(c.Name, b.facts(c), !c.Nullable, key)
 	if err != nil {
-		return event.TableColumn{}, err
+		column = event.Column{Name: c.Name, Type: c.ColumnType(b.o.Flavour), Modifier: -1, NotNull: !c.Nullable, Key: key}
 	}
 	t := event.TableColumn{Column: column, AutoIncrement: c.AutoIncrement || c.OnUpdate, DefaultText: c.Default}
 	if c.Comment != "" {
 		t.Comment = &c.Comment
 	}
-	return t, nil
+	return t, err
 }
 
 // facts are a description's in the terms of information_schema.
@@ -88,26 +88,22 @@ func (b *Book) collation(c ddl.Column) string {
 }
 
 // tableChange describes a table for the topic of schema changes.
-func (b *Book) tableChange(typ string, name ddl.TableName, t *ddl.Table) (event.TableChange, error) {
+func (b *Book) tableChange(typ string, name ddl.TableName, t *ddl.Table) event.TableChange {
 	c := event.TableChange{Type: typ, Database: name.Database, Table: name.Table, Charset: t.Charset}
 	if t.Comment != "" {
 		c.Comment = &t.Comment
 	}
-	var err error
-	c.Columns, err = b.Columns(t)
-	return c, err
+	c.Columns, _ = b.Columns(t)
+	return c
 }
 
 // Columns are a table's columns without a table map: those that an initial load reads, and that rows of the stream have where a
-// Description is Whole.
-func (b *Book) Columns(t *ddl.Table) ([]event.TableColumn, error) {
+// Description is Whole. errs has why a column cannot be captured, nil where it can.
+func (b *Book) Columns(t *ddl.Table) (columns []event.TableColumn, errs []error) {
 	keys := keyPlaces(t)
-	columns := make([]event.TableColumn, len(t.Columns))
+	columns, errs = make([]event.TableColumn, len(t.Columns)), make([]error, len(t.Columns))
 	for i, c := range t.Columns {
-		var err error
-		if columns[i], err = b.column(c, keys[i]); err != nil {
-			return nil, err
-		}
+		columns[i], errs[i] = b.column(c, keys[i])
 	}
-	return columns, nil
+	return columns, errs
 }

@@ -23,11 +23,13 @@ type Description struct {
 
 	columns []event.TableColumn
 	bind    []binlog.Column
+	errs    []error // why a column cannot be captured; nil: it can
 }
 
 // Bind is the columns for event.NewSchema and, beside them, those for binlog.NewLayout of the description's table map, which has all that
 // are kept at their place in the schema. keep is given each column's name; nil: all are kept. key names the columns of the record
-// key in its order; nil: the table's own. Columns of the key are always kept.
+// key in its order; nil: the table's own. Columns of the key are always kept. What cannot be captured of a column is an error only where
+// the column is kept.
 //
 // Columns that SELECT * does not show are columns like others: invisible ones, and the key that MySQL makes by itself
 // (my_row_id). So are generated columns. MySQL sends their values; MariaDB leaves those that can be computed out of what an update
@@ -46,6 +48,9 @@ func (d *Description) Bind(keep func(column string) bool, key []string) ([]event
 		if c.Key == 0 && keep != nil && !keep(c.Name) {
 			bind[i].Index = -1
 			continue
+		}
+		if err := d.errs[i]; err != nil {
+			return nil, nil, &Error{Table: d.Name, Reason: fmt.Sprintf("column %s: %v", c.Name, err), Remedy: "leave the column out with column.exclude.list", Err: err}
 		}
 		bind[i].Index = len(columns)
 		columns = append(columns, c)
@@ -72,18 +77,20 @@ func (d *Description) PrimaryKey() []string {
 // Columns are all columns, as the topic of schema changes has them.
 func (d *Description) Columns() []event.TableColumn { return d.columns }
 
-// description joins a table map with a table that agrees with it: what the map says wins.
-func (b *Book) description(name ddl.TableName, e *entry, t *binlog.Table, table *ddl.Table) (*Description, error) {
-	d := &Description{Name: name, From: e.from, Whole: e.table != nil, Table: t, Comment: table.Comment}
-	merged := &ddl.Table{Charset: table.Charset, Columns: slices.Clone(table.Columns), Primary: table.Primary, Unique: table.Unique}
-	fail := func(i int, err error) error {
-		return &Error{Table: name, Reason: fmt.Sprintf("column %s: %v", merged.Columns[i].Name, err), Remedy: "leave the column out with column.exclude.list", Err: err}
+// description joins a table map with a table that agrees with it: what the map says wins. errs are those of columns that the table is
+// not sure of.
+func (b *Book) description(name ddl.TableName, e *entry, t *binlog.Table, table *ddl.Table, errs []error) *Description {
+	d := &Description{Name: name, From: e.from, Whole: e.table != nil, Table: t, Comment: table.Comment, errs: make([]error, len(table.Columns))}
+	copy(d.errs, errs)
+	fail := func(i int, err error) {
+		if d.errs[i] == nil {
+			d.errs[i] = err
+		}
 	}
+	merged := &ddl.Table{Charset: table.Charset, Columns: slices.Clone(table.Columns), Primary: table.Primary, Unique: table.Unique}
 	for i := range merged.Columns {
 		bind, err := b.merge(t, i, &merged.Columns[i])
-		if err != nil {
-			return nil, fail(i, err)
-		}
+		fail(i, err)
 		d.bind = append(d.bind, bind)
 	}
 	for range len(t.Columns) - len(merged.Columns) { // hashes of MariaDB's
@@ -100,12 +107,10 @@ func (b *Book) description(name ddl.TableName, e *entry, t *binlog.Table, table 
 	}
 	for i, c := range merged.Columns {
 		column, err := b.column(c, keys[i])
-		if err != nil {
-			return nil, fail(i, err)
-		}
+		fail(i, err)
 		d.columns = append(d.columns, column)
 	}
-	return d, nil
+	return d
 }
 
 // merge puts what the table map says of a column over its description, and binds it.

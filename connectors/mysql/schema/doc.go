@@ -13,7 +13,7 @@
 //
 // With FULL, what the map does not say (defaults, comments, generated columns, the display text of types, invisible columns of MariaDB)
 // comes from a description that agrees; where there is none, the rows go with what is known. Only where that would leave a
-// value's form open (MariaDB's UUID, INET4, INET6 and VECTOR look like binary strings) is it an Error.
+// value's form open (MariaDB's UUID, INET4, INET6 and VECTOR look like binary strings) is it an Error, unless the column is left out.
 //
 // A statement that is not understood makes every table that it may name unknown: the next table map decides. Table maps are the check of it
 // all: one that changes without a statement makes the description stale.
@@ -26,8 +26,9 @@
 //	if errors.As(err, &look) {
 //		read, err := schema.Read(ctx, session, options, look.Table)
 //		// then: the end of the binlog, and every statement from here to that end, from a second dump
-//		ahead := book.Ahead()
-//		ahead.Statement(&query)                  // until the end, or ahead.Changes(look.Table)
+//		ahead := book.Ahead()                    // or one that was read before
+//		ahead.Pass(here)                         // what stands before does not count
+//		ahead.Reach(there); ahead.Statement(&query) // until the end, or ahead.Changes(look.Table)
 //		book.Catalog(at, read, ahead)
 //		d, err = book.Table(at, event.Table)     // does not ask again
 //	}

@@ -11,7 +11,7 @@ import (
 )
 
 // remedy is what mends whatever the binlog does not tell, for what is written from then on.
-const remedy = "SET GLOBAL binlog_row_metadata = 'FULL' on the source, then load the table anew"
+const remedy = "SET GLOBAL binlog_row_metadata = 'FULL' on the source (and in my.cnf), then load the table anew"
 
 // Table says how the rows of a table map are described. The error is a *LookError or an *Error.
 func (b *Book) Table(at Place, t *binlog.Table) (*Description, error) {
@@ -72,7 +72,7 @@ func (b *Book) compare(at Place, name ddl.TableName, e *entry, t *binlog.Table) 
 // describe answers for a table map with what is known.
 func (b *Book) describe(name ddl.TableName, e *entry, t *binlog.Table) (*Description, error) {
 	if e.table != nil {
-		return b.description(name, e, t, e.table)
+		return b.description(name, e, t, e.table, nil), nil
 	}
 	if !e.tried {
 		return nil, &LookError{Table: name, Why: e.why}
@@ -80,12 +80,8 @@ func (b *Book) describe(name ddl.TableName, e *entry, t *binlog.Table) (*Descrip
 	if !t.Named {
 		return nil, &Error{Table: name, Reason: "its columns are not known: " + e.why, Remedy: remedy}
 	}
-	made, err := b.fromMetadata(b.withoutHashes(t, nil))
-	if err != nil {
-		return nil, &Error{Table: name, Reason: err.Error() + ", and the table's description is not known: " + e.why,
-			Remedy: "load the table anew", Err: err}
-	}
-	return b.description(name, e, t, made)
+	made, errs := b.fromMetadata(b.withoutHashes(t, nil), e.why)
+	return b.description(name, e, t, made, errs), nil
 }
 
 // shapeOf is what a table map always tells of its columns, as a fingerprint.

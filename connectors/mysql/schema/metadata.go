@@ -9,21 +9,22 @@ import (
 	"github.com/rowtrail/rowtrail/connectors/mysql/ddl"
 )
 
-// fromMetadata is the table that a table map with FULL metadata tells of. The error is of a column whose form it leaves open.
-func (b *Book) fromMetadata(t *binlog.Table) (*ddl.Table, error) {
-	table := &ddl.Table{}
+// fromMetadata is the table that a table map with FULL metadata tells of. errs are of columns whose form it leaves open; why says why
+// nothing else is known of them.
+func (b *Book) fromMetadata(t *binlog.Table, why string) (table *ddl.Table, errs []error) {
+	table, errs = &ddl.Table{}, make([]error, len(t.Columns))
 	for i := range t.Columns {
 		w := &t.Columns[i]
 		c := ddl.Column{Name: w.Name, Length: -1, Scale: -1, Unsigned: w.Unsigned, Nullable: w.Nullable, Invisible: w.Invisible}
 		if err := b.wireType(w, &c); err != nil {
-			return nil, fmt.Errorf("column %s: %w", w.Name, err)
+			errs[i] = fmt.Errorf("%w, and the table's description is not known: %s; load the table anew", err, why)
 		}
 		if !isNumber(c.Type) {
 			c.Unsigned = false
 		}
 		table.Columns = append(table.Columns, c)
 	}
-	return table, nil
+	return table, errs
 }
 
 // hashColumn is how MariaDB names the columns that hold the hashes of a unique key whose values are too long for a key. The binlog has

@@ -18,6 +18,9 @@ type Change struct {
 	Text string
 	// Tables are the changes for that topic, of all tables; those that became unknown are not among them.
 	Tables []event.TableChange
+	// Altered is the table of an ALTER TABLE whose description is known before and after it, by its new name.
+	Altered       ddl.TableName
+	Before, After *ddl.Table
 }
 
 // Statement takes over what a statement of the stream did.
@@ -131,6 +134,9 @@ func (b *Book) failed(at Place, e ddl.Effect) {
 		b.unknown(at, e)
 	case ddl.CreateDatabase, ddl.AlterDatabase, ddl.DropDatabase:
 		name := b.foldDatabase(e.Database)
+		if !b.keepsDatabase(name) {
+			return
+		}
 		*b.database(name) = database{}
 		b.touch(at, recordKey{database: name})
 		for n := range b.tables {
@@ -223,6 +229,7 @@ func (b *Book) alter(at Place, c *Change) {
 		if t, err := old.table.Alter(e); err != nil {
 			b.doubt(at, name, err.Error())
 		} else {
+			c.Before, c.After = old.table, t
 			b.set(at, name, t, false)
 		}
 	case old != nil:
@@ -242,6 +249,7 @@ func (b *Book) alter(at Place, c *Change) {
 		b.rename(at, r, e.IfExists)
 		to = b.fold(r.To)
 	}
+	c.Altered = to
 	b.changed(c, event.TableAlter, to)
 }
 
@@ -269,6 +277,9 @@ func (b *Book) rename(at Place, r ddl.Rename, ifExists bool) {
 
 func (b *Book) databaseStatement(at Place, e ddl.Effect, q *binlog.Query) {
 	name := b.foldDatabase(e.Database)
+	if !b.keepsDatabase(name) {
+		return
+	}
 	switch e.Kind {
 	case ddl.DropDatabase:
 		for n := range b.tables {
@@ -310,25 +321,39 @@ func (b *Book) changed(c *Change, typ string, name ddl.TableName) {
 	if e == nil || e.table == nil {
 		return
 	}
-	if t, err := b.tableChange(typ, name, e.table); err == nil {
-		c.Tables = append(c.Tables, t)
-	}
+	c.Tables = append(c.Tables, b.tableChange(typ, name, e.table))
 }
 
+// Spot is a place in the binlog of one server.
+type Spot struct{ File, Pos uint64 } // the number of the file, and where the event ends
+
+func (s Spot) before(o Spot) bool { return s.File < o.File || s.File == o.File && s.Pos < o.Pos }
+
 // Ahead are the statements that lie in the binlog between the place up to which a Book was fed and the end of the binlog after a
-// read of the catalog.
+// read of the catalog. It can be kept while the Book is fed on: what the Book has passed does not count.
 type Ahead struct {
 	b         *Book
-	any       bool
-	tables    map[ddl.TableName]bool
-	databases map[string]bool // something in them is changed
-	all       map[string]bool // everything in them may be
+	spot      Spot // of what is read
+	passed    Spot // by the Book; zero: nothing
+	any       *Spot
+	tables    map[ddl.TableName]Spot // of the last statement that changes it
+	databases map[string]Spot        // something in them is changed
+	all       map[string]Spot        // everything in them may be
 }
 
 // Ahead begins without a statement.
 func (b *Book) Ahead() *Ahead {
-	return &Ahead{b: b, tables: map[ddl.TableName]bool{}, databases: map[string]bool{}, all: map[string]bool{}}
+	return &Ahead{b: b, tables: map[ddl.TableName]Spot{}, databases: map[string]Spot{}, all: map[string]Spot{}}
 }
+
+// Pass says how far the Book is.
+func (a *Ahead) Pass(s Spot) { a.passed = s }
+
+// Reach says where the statements stand that follow.
+func (a *Ahead) Reach(s Spot) { a.spot = s }
+
+// Lose says that what follows cannot be read: it may change any table.
+func (a *Ahead) Lose() { a.any = new(a.spot) }
 
 // Statement takes one statement. The Book is not changed.
 func (a *Ahead) Statement(q *binlog.Query) {
@@ -338,17 +363,27 @@ func (a *Ahead) Statement(q *binlog.Query) {
 		return
 	case ddl.CreateDatabase, ddl.AlterDatabase, ddl.DropDatabase:
 		name := a.b.foldDatabase(e.Database)
-		a.databases[name] = true
-		a.all[name] = a.all[name] || e.Kind != ddl.AlterDatabase
+		a.databases[name] = a.spot
+		if e.Kind != ddl.AlterDatabase {
+			a.all[name] = a.spot
+		}
 		return
 	}
-	a.any = a.any || e.Any
+	if e.Any {
+		a.Lose()
+	}
 	for _, n := range append(a.b.names(e), e.Doubt...) {
-		n = a.b.fold(n)
-		a.tables[n] = true
-		a.databases[n.Database] = true
+		if n = a.b.fold(n); a.b.keeps(n) {
+			a.tables[n] = a.spot
+			a.databases[n.Database] = a.spot
+		}
 	}
 }
+
+// lies tells whether something is ahead.
+func (a *Ahead) lies(s Spot, ok bool) bool { return ok && (a.passed == Spot{} || a.passed.before(s)) }
+
+func (a *Ahead) anything() bool { return a.any != nil && a.lies(*a.any, true) }
 
 // Changes tells whether one of the statements may have changed a table.
 func (a *Ahead) Changes(name ddl.TableName) bool {
@@ -356,9 +391,15 @@ func (a *Ahead) Changes(name ddl.TableName) bool {
 		return false
 	}
 	name = a.b.fold(name)
-	return a.any || a.tables[name] || a.all[name.Database]
+	table, one := a.tables[name]
+	all, every := a.all[name.Database]
+	return a.anything() || a.lies(table, one) || a.lies(all, every)
 }
 
 func (a *Ahead) changesDatabase(name string) bool {
-	return a != nil && (a.any || a.databases[a.b.foldDatabase(name)])
+	if a == nil {
+		return false
+	}
+	spot, ok := a.databases[a.b.foldDatabase(name)]
+	return a.anything() || a.lies(spot, ok)
 }
