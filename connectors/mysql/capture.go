@@ -32,6 +32,9 @@ func (r *run) capture(ctx context.Context) error {
 	if r.tables, err = r.config.catalog(ctx, s, "", ""); err != nil {
 		return err
 	}
+	if err := r.history.begin(ctx); err != nil {
+		return err
+	}
 	var rest []*table // that the lock was not on
 	if view != nil {
 		r.tables, rest = view.rest(r.tables)
@@ -40,11 +43,6 @@ func (r *run) capture(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.fresh && load.load.Empty() { // else the load's first mark is the start
-		if err := r.markStart(ctx, load); err != nil {
-			return err
-		}
-	}
 	repair, err := r.newRepair(ctx, load)
 	if err != nil {
 		return err
@@ -52,6 +50,11 @@ func (r *run) capture(ctx context.Context) error {
 	st, err := r.newStream(load, repair)
 	if err != nil {
 		return err
+	}
+	if r.fresh && load.load.Empty() { // else the load's first mark is the start
+		if err := st.markStart(ctx); err != nil {
+			return err
+		}
 	}
 	if view != nil {
 		err := r.underSnapshots(ctx, st, view, rest)
@@ -147,23 +150,18 @@ func (r *run) underSnapshots(ctx context.Context, st *stream, view *snapshots, r
 }
 
 // markStart makes the point where the connector begins its resume point.
-func (r *run) markStart(ctx context.Context, l *loader) error {
-	b, err := r.writer.NewBatch(ctx)
-	if err != nil {
+func (s *stream) markStart(ctx context.Context) error {
+	if err := s.keepLoad(); err != nil {
 		return err
 	}
-	p := r.resume.point
-	if p.held, err = l.held.json(); err != nil {
+	if err := s.run.clearRaw(ctx, &s.Emitter); err != nil {
 		return err
 	}
-	e := &connectors.Emitter{Settings: &r.config.Settings, Writer: r.writer, Batch: b}
-	if err := r.clearRaw(ctx, e); err != nil {
+	if err := s.placeMark(ctx, true); err != nil {
 		return err
 	}
-	b = e.Batch
-	b.Mark(connectors.Mark{Order: p.commits, Confirm: p.commits, TimeUs: p.timeUs, Resume: p, Force: true})
-	if err := r.writer.Send(ctx, b); err != nil {
+	if err := s.Send(ctx); err != nil {
 		return err
 	}
-	return r.writer.Drain(ctx)
+	return s.Writer.Drain(ctx)
 }

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,13 +15,14 @@ import (
 type table struct {
 	schema, name string
 	engine       string
-	charset      string
-	comment      string
 	columns      []column
 	primary      []string
 	keys         []chunks.Key
 	unique       []string // of a unique key on whole columns that are NOT NULL, where there is no primary key
 	rows         int64    // as the server estimates
+
+	described []event.TableColumn // as the stream describes them; nil: not asked
+	refused   []error             // why one of them cannot be captured
 }
 
 func (t *table) String() string { return t.schema + "." + t.name }
@@ -39,14 +41,37 @@ func (t *table) column(name string) *column {
 	return nil
 }
 
+// columnsOf are all columns: as the stream describes them, or as information_schema does. errs has why one cannot be captured.
+func (t *table) columnsOf() (all []event.TableColumn, errs []error) {
+	if t.described != nil {
+		return t.described, t.refused
+	}
+	key := t.primary
+	if len(key) == 0 {
+		key = t.unique
+	}
+	all, errs = make([]event.TableColumn, len(t.columns)), make([]error, len(t.columns))
+	for i := range t.columns {
+		c := &t.columns[i]
+		at := slices.Index(key, c.name) + 1
+		all[i].Column, errs[i] = event.MySQLColumn(c.name, c.facts, c.notNull, at)
+		all[i].Name, all[i].Key = c.name, at
+	}
+	return all, errs
+}
+
+// columnsOf are the captured columns of a table as the catalog has it.
+func (c *Config) columnsOf(t *table) ([]event.Column, error) {
+	all, errs := t.columnsOf()
+	list, err := c.captured(t.schema, t.name, all, errs)
+	return bare(list), err
+}
+
 // column is a column likewise.
 type column struct {
 	name    string
 	facts   event.MySQLFacts
 	notNull bool
-	auto    bool // AUTO_INCREMENT or ON UPDATE CURRENT_TIMESTAMP
-	comment string
-	text    *string // of the default
 }
 
 // catalog reads the captured tables; with a name, that one alone, captured or not.
@@ -55,7 +80,7 @@ func (c *Config) catalog(ctx context.Context, s *session, schema, name string) (
 	if name != "" {
 		where = "table_schema = " + quoteLiteral(schema) + " AND table_name = " + quoteLiteral(name)
 	}
-	found, err := s.query(ctx, `SELECT table_schema, table_name, coalesce(engine, ''), coalesce(table_collation, ''), table_comment, coalesce(table_rows, 0) FROM information_schema.tables
+	found, err := s.query(ctx, `SELECT table_schema, table_name, coalesce(engine, ''), coalesce(table_rows, 0) FROM information_schema.tables
  WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND `+where+" ORDER BY 1, 2")
 	if err != nil {
 		return nil, fmt.Errorf("list tables: %w", err)
@@ -63,9 +88,8 @@ func (c *Config) catalog(ctx context.Context, s *session, schema, name string) (
 	var list []*table
 	byName := map[string]*table{}
 	for _, r := range found {
-		t := &table{schema: string(r[0]), name: string(r[1]), engine: string(r[2]), comment: string(r[4])}
-		t.charset, _, _ = strings.Cut(string(r[3]), "_")
-		t.rows, _ = strconv.ParseInt(string(r[5]), 10, 64)
+		t := &table{schema: string(r[0]), name: string(r[1]), engine: string(r[2])}
+		t.rows, _ = strconv.ParseInt(string(r[3]), 10, 64)
 		if name == "" && !c.captures(t.schema, t.name) {
 			continue
 		}
@@ -87,7 +111,7 @@ func readColumns(ctx context.Context, s *session, where string, mariaDB bool, by
 		srs = "NULL"
 	}
 	found, err := s.query(ctx, `SELECT table_schema, table_name, column_name, data_type, column_type, is_nullable, character_maximum_length, numeric_precision, numeric_scale,
- datetime_precision, character_set_name, collation_name, column_default, extra, generation_expression, column_comment, `+srs+`
+ datetime_precision, character_set_name, collation_name, column_default, extra, generation_expression, `+srs+`
  FROM information_schema.columns WHERE `+where+" ORDER BY table_schema, table_name, ordinal_position")
 	if err != nil {
 		return fmt.Errorf("read columns: %w", err)
@@ -110,10 +134,7 @@ func readColumn(r [][]byte, mariaDB bool) column {
 		return n
 	}
 	extra := strings.ToUpper(string(r[11]))
-	c := column{
-		name: string(r[0]), notNull: string(r[3]) == "NO", comment: string(r[13]),
-		auto: strings.Contains(extra, "AUTO_INCREMENT") || strings.Contains(extra, "ON UPDATE"),
-	}
+	c := column{name: string(r[0]), notNull: string(r[3]) == "NO"}
 	f := &c.facts
 	f.DataType, f.ColumnType = strings.ToLower(string(r[1])), string(r[2])
 	f.Length = int64(number(r[4], -1))
@@ -131,19 +152,12 @@ func readColumn(r [][]byte, mariaDB bool) column {
 			f.Dimension = number([]byte(strings.TrimRight(rest, ")")), 0)
 		}
 	}
-	if n, err := strconv.ParseUint(string(r[14]), 10, 32); r[14] != nil && err == nil {
+	if n, err := strconv.ParseUint(string(r[13]), 10, 32); r[13] != nil && err == nil {
 		srid := uint32(n)
 		f.SRID = &srid
 	}
-	if r[10] != nil {
-		text := string(r[10])
-		c.text = &text
-		// Only MySQL says by itself that a default is an expression; MariaDB quotes what is none.
-		f.Computed = true
-		if mariaDB && text == "NULL" {
-			f.Computed, c.text = false, nil
-		}
-	}
+	// Only MySQL says by itself that a default is an expression; MariaDB quotes what is none.
+	f.Computed = r[10] != nil && !(mariaDB && string(r[10]) == "NULL")
 	return c
 }
 

@@ -233,7 +233,7 @@ func (c *Config) binlogFindings(in *inspection, add addFinding) {
 	}
 	if m := v.variables["binlog_row_metadata"]; !strings.EqualFold(m, "FULL") {
 		add(connectors.LevelWarning, "binlog_row_metadata", v.permanent("binlog_row_metadata", "'FULL'"),
-			"binlog_row_metadata is %s: the binlog does not name columns, and a table that was altered since cannot be captured", m)
+			"binlog_row_metadata is %s: the binlog does not name columns; the connector follows the statements that change them, and stops where they do not tell enough", m)
 	}
 	if o := v.variables["binlog_row_value_options"]; o != "" && !strings.EqualFold(image, "FULL") {
 		add(connectors.LevelWarning, "binlog_row_value_options", v.permanent("binlog_row_value_options", "''"),

@@ -122,6 +122,7 @@ type run struct {
 	tables   []*table
 	receiver *receiver
 	stream   *stream
+	history  *history
 
 	side      *side
 	committed atomic.Pointer[connectors.Mark]
@@ -213,7 +214,10 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.park(unfit); err != nil {
 		return err
 	}
-	return r.ownTopics(ctx)
+	if err := r.ownTopics(ctx); err != nil {
+		return err
+	}
+	return r.openHistory(ctx)
 }
 
 func (r *run) onCommit(m connectors.Mark) {
@@ -227,6 +231,7 @@ func (r *run) ownTopics(ctx context.Context) error {
 	kinds := map[string]connectors.TopicKind{
 		r.config.Prefix + ".transaction": connectors.TopicTransaction,
 		r.config.Prefix + ".schema":      connectors.TopicCompacted,
+		r.config.HistoryTopic():          connectors.TopicCompacted,
 	}
 	if r.config.HeartbeatInterval > 0 {
 		kinds[r.config.HeartbeatTopic] = connectors.TopicSingle

@@ -13,12 +13,16 @@
 // as they come. Where a group turns out to be rolled back, in whole or to a savepoint, the open log transaction is given up and the
 // group is read again, this time without the rows that the server took back (M12).
 //
+// What a table is at the stream's place is package schema's to say (history.go). What it learns is written with the events that it
+// learned it from. When it needs the catalog, the stream waits, and scout.go reads the binlog ahead for statements that the catalog has
+// seen and the stream has not.
+//
 // Tables are loaded beside the stream (load.go, tell.go): workers read chunks, which the decoder tells between two transactions. Which
 // tables are in the log and how far those are that are being loaded is part of the resume point; statements (join.go), signals
 // (signal.go) and the lists change it. The first load may also begin with snapshots of one place, under a lock (lock.go).
 //
-// Crash argument. Events, and the position that they reach, commit in one log transaction (invariant 3); a run begins at the
-// position that it finds there.
+// Crash argument. Events, the schema history and the position that they reach commit in one log transaction (invariant 3); a run
+// begins at the position that it finds there, and the position names the history that it is of.
 //
 // Invariant 7: an incident, a change that was logged as a statement, an unknown event, a table whose columns are not known and a
 // gap stop the connector with the place and the remedy.

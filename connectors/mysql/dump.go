@@ -19,12 +19,21 @@ const (
 	// heartbeatEvery is how often the source speaks when it has nothing to say.
 	heartbeatEvery = time.Second
 
+	dumpNonBlock     = 1 // the source ends the dump at the end of its binlog
 	dumpAnnotateRows = 2 // MariaDB: statements come along
 	dumpThroughGTID  = 4 // MySQL: the set is in the command
 
 	// mariaCapability says that the reader knows MariaDB's GTID events.
 	mariaCapability = 4
 	maxHostName     = 60
+
+	// maxDumpPos is the last position at which a dump can begin.
+	maxDumpPos = 1<<32 - 1
+
+	// noReader is the server ID of a dump that is no replica's: the source ends no other for it.
+	noReader = 0
+	// writeTimeout is how long the source waits, in seconds, while a table is looked up and nothing is read.
+	writeTimeout = 24 * 3600
 )
 
 // hostName is how the connector is called in SHOW REPLICAS.
@@ -68,30 +77,46 @@ func (r *run) startDump(ctx context.Context, s *session) (net.Conn, error) {
 	if err := r.free(ctx, s); err != nil {
 		return nil, err
 	}
+	if err := s.execute(ctx, fmt.Sprintf("SET net_write_timeout = %d", writeTimeout)); err != nil {
+		return nil, fmt.Errorf("prepare the dump: %w", err)
+	}
+	flags := uint16(0)
+	if r.config.MariaDB && r.config.Query {
+		flags = dumpAnnotateRows
+	}
+	return r.dump(ctx, s, r.resume.point, r.config.serverID, flags)
+}
+
+// dump asks for the binlog from a point, as a reader or as noReader.
+func (r *run) dump(ctx context.Context, s *session, p *point, reader uint32, flags uint16) (net.Conn, error) {
 	period := heartbeatEvery.Nanoseconds()
 	settings := []string{
 		"@master_binlog_checksum = @@global.binlog_checksum", "@source_binlog_checksum = @@global.binlog_checksum",
 		fmt.Sprintf("@master_heartbeat_period = %d", period), fmt.Sprintf("@source_heartbeat_period = %d", period),
 	}
-	if r.config.MariaDB && r.resume.point.seek != nil {
+	switch {
+	case r.config.MariaDB:
 		settings = append(settings, fmt.Sprintf("@mariadb_slave_capability = %d", mariaCapability))
-	} else if r.config.MariaDB {
-		set, err := r.resume.point.executed()
+		if p.base == nil || p.seek != nil {
+			break
+		}
+		set, err := p.executed()
 		if err != nil {
 			return nil, err
 		}
-		settings = append(settings, fmt.Sprintf("@mariadb_slave_capability = %d", mariaCapability),
-			"@slave_connect_state = "+quoteLiteral(set.String()), "@slave_gtid_strict_mode = 0", "@slave_gtid_ignore_duplicates = 0")
-	} else {
+		settings = append(settings, "@slave_connect_state = "+quoteLiteral(set.String()), "@slave_gtid_strict_mode = 0", "@slave_gtid_ignore_duplicates = 0")
+	case reader != noReader:
 		settings = append(settings, "@slave_uuid = "+quoteLiteral(r.config.uuid), "@replica_uuid = "+quoteLiteral(r.config.uuid))
 	}
 	if err := s.execute(ctx, "SET "+strings.Join(settings, ", ")); err != nil {
 		return nil, fmt.Errorf("prepare the dump: %w", err)
 	}
-	if err := s.command(ctx, r.config.registration()); err != nil {
-		return nil, r.config.registrationError(err)
+	if reader != noReader {
+		if err := s.command(ctx, r.config.registration()); err != nil {
+			return nil, r.config.registrationError(err)
+		}
 	}
-	packet, err := r.dumpCommand()
+	packet, err := r.config.dumpCommand(p, reader, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -128,43 +153,38 @@ func (c *Config) registrationError(err error) error {
 }
 
 // dumpCommand asks by GTID where there are any, else by file and position.
-func (r *run) dumpCommand() ([]byte, error) {
-	p := r.resume.point
+func (c *Config) dumpCommand(p *point, reader uint32, flags uint16) ([]byte, error) {
 	b := []byte{0, 0, 0, 0}
-	flags := uint16(0)
-	if r.config.MariaDB && r.config.Query {
-		flags = dumpAnnotateRows
-	}
 	switch {
 	case p.seek != nil:
 		b = append(b, mysql.COM_BINLOG_DUMP)
 		b = binary.LittleEndian.AppendUint32(b, p.seek.position())
 		b = binary.LittleEndian.AppendUint16(b, flags)
-		b = binary.LittleEndian.AppendUint32(b, r.config.serverID)
+		b = binary.LittleEndian.AppendUint32(b, reader)
 		return append(b, p.seek.from.file...), nil
 	case p.base == nil:
-		if p.at.pos > 1<<32-1 {
+		if p.at.pos > maxDumpPos {
 			return nil, &connectors.Fault{
 				Problem: fmt.Sprintf("the resume point %s is beyond 4 GiB, where a dump cannot begin", p.at),
-				Remedy:  "SET GLOBAL gtid_mode = 'ON' (step by step, as MySQL's manual says) and begin anew: " + r.config.again(),
+				Remedy:  "SET GLOBAL gtid_mode = 'ON' (step by step, as MySQL's manual says) and begin anew: " + c.again(),
 			}
 		}
 		b = append(b, mysql.COM_BINLOG_DUMP)
 		b = binary.LittleEndian.AppendUint32(b, uint32(p.at.pos))
-		b = binary.LittleEndian.AppendUint16(b, 0)
-		b = binary.LittleEndian.AppendUint32(b, r.config.serverID)
+		b = binary.LittleEndian.AppendUint16(b, flags)
+		b = binary.LittleEndian.AppendUint32(b, reader)
 		return append(b, p.at.file...), nil
-	case r.config.MariaDB: // from @slave_connect_state
+	case c.MariaDB: // from @slave_connect_state
 		b = append(b, mysql.COM_BINLOG_DUMP)
 		b = binary.LittleEndian.AppendUint32(b, fileStart)
 		b = binary.LittleEndian.AppendUint16(b, flags)
-		return binary.LittleEndian.AppendUint32(b, r.config.serverID), nil
+		return binary.LittleEndian.AppendUint32(b, reader), nil
 	}
 	set, err := p.executed()
 	if err != nil {
 		return nil, err
 	}
-	b, err = set.AppendDump(append(b, mysql.COM_BINLOG_DUMP_GTID), gtid.Dump{Flags: dumpThroughGTID, ServerID: r.config.serverID, Position: 4})
+	b, err = set.AppendDump(append(b, mysql.COM_BINLOG_DUMP_GTID), gtid.Dump{Flags: dumpThroughGTID | flags, ServerID: reader, Position: 4})
 	if err != nil {
 		return nil, fmt.Errorf("ask for the binlog: %w", err)
 	}

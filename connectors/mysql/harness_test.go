@@ -44,17 +44,17 @@ func TestMain(m *testing.M) {
 
 // testLog is a Kafka-protocol log for one test.
 type testLog struct {
-	t    testing.TB
-	opts []kgo.Opt
-	addr []string
-
-	views *views // nil: the log is another Kafka
+	t       testing.TB
+	opts    []kgo.Opt
+	addr    []string
+	cluster *kfake.Cluster
+	views   *views // nil: the log is another Kafka
 }
 
 func newLog(t testing.TB, partitions int) *testLog {
 	t.Helper()
 	cluster := fakelog.Start(t, kfake.DefaultNumPartitions(partitions))
-	return &testLog{t: t, opts: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}, addr: cluster.ListenAddrs()}
+	return &testLog{t: t, opts: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}, addr: cluster.ListenAddrs(), cluster: cluster}
 }
 
 // withViews is a log with views.

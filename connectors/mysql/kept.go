@@ -12,6 +12,7 @@ import (
 	"github.com/rowtrail/rowtrail/connectors/event"
 	"github.com/rowtrail/rowtrail/connectors/mysql/binlog"
 	"github.com/rowtrail/rowtrail/connectors/mysql/ddl"
+	"github.com/rowtrail/rowtrail/connectors/mysql/schema"
 	"github.com/rowtrail/rowtrail/connectors/park"
 	"github.com/rowtrail/rowtrail/connectors/raw"
 	"github.com/rowtrail/rowtrail/log/fields"
@@ -35,28 +36,26 @@ type kept struct {
 	name      string     // its name
 }
 
-// keptColumn is a column of the catalog as it was when a table map came: later it may tell something else (M1).
+// keptColumn is a column as it was when a table map came (M1).
 type keptColumn struct {
 	Name    string           `json:"name"`
 	Facts   event.MySQLFacts `json:"facts"`
 	NotNull bool             `json:"notNull,omitempty"`
 }
 
-// keptTable is the part of the catalog's table that describes its rows; nil: it was gone.
+// keptTable describes a table's rows; nil: it was not known.
 type keptTable struct {
 	Columns []keptColumn `json:"columns"`
 	Primary []string     `json:"primary,omitempty"`
 	Unique  []string     `json:"unique,omitempty"`
 }
 
-func keep(t *table) *keptTable {
-	if t == nil {
-		return nil
-	}
-	k := &keptTable{Primary: t.primary, Unique: t.unique}
-	for i := range t.columns {
-		c := &t.columns[i]
-		k.Columns = append(k.Columns, keptColumn{c.name, c.facts, c.notNull})
+// keep is a table as the schema history has it where its changes came.
+func keep(b *schema.Book, t *ddl.Table) *keptTable {
+	k := &keptTable{Primary: t.PrimaryKey()}
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		k.Columns = append(k.Columns, keptColumn{c.Name, b.Facts(*c), !c.Nullable})
 	}
 	return k
 }
@@ -76,11 +75,16 @@ func (k *keptTable) table(schema, name string) *table {
 func (s *stream) parkedRelation(ctx context.Context, t *binlog.Table) (*relation, error) {
 	r := &relation{schema: t.Schema, name: t.Name}
 	r.Collection = t.Collection()
-	now, err := s.run.lookUp(ctx, t.Schema, t.Name)
-	if err != nil {
+	var then *keptTable // nil: nothing but the table map tells
+	d, err := s.description(ctx, t)
+	if err != nil && !connectors.IsFault(err) {
 		return nil, err
 	}
-	text, err := json.Marshal(keep(now))
+	if err == nil && d.Whole {
+		known, _ := s.run.history.book.Known(d.Name)
+		then = keep(s.run.history.book, known)
+	}
+	text, err := json.Marshal(then)
 	if err != nil {
 		return nil, fmt.Errorf("encode what the catalog tells of table %s: %w", r.Collection, err)
 	}

@@ -177,6 +177,9 @@ func (l *loader) add(ctx context.Context, t *table, filter, signal string) error
 
 // plan says how a table is read, by the columns that its events have. filter is a condition that rows must meet, or "".
 func (l *loader) plan(ctx context.Context, now *table, filter string) (*chunks.Plan, error) {
+	if err := l.run.history.describe(ctx, now); err != nil {
+		return nil, err
+	}
 	columns, err := l.run.config.columnsOf(now)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,8 @@ type point struct {
 
 	trust  *state.Trust // in what the log has of rows
 	repair *repairState // nil: there is none
+
+	history *uint64 // Place.Order of the schema history's last change; nil: there was no history
 }
 
 // after is the point after one more transaction.
@@ -119,6 +121,7 @@ type resumeJSON struct {
 	Commits uint64   `json:"commits"`
 	TimeUs  int64    `json:"ts_us"`
 	Load    []byte   `json:"load,omitempty"`
+	History *uint64  `json:"history,omitempty"`
 
 	Seek *seekJSON `json:"seek,omitempty"`
 
@@ -137,6 +140,7 @@ func (r *resume) append(dst []byte) ([]byte, error) {
 	j := resumeJSON{
 		Version: resumeVersion, Source: r.source, Server: r.uuid, File: r.point.at.file, Pos: r.point.at.pos, Commits: r.point.commits, TimeUs: r.point.timeUs, Load: r.point.load, Parked: r.point.parked.JSON(),
 		Trust: r.point.trust, Capture: r.capture, Repair: r.point.repair,
+		History: r.point.history,
 	}
 	if r.point.seek != nil {
 		j.Seek = r.point.seek.json()
@@ -171,7 +175,7 @@ func parseResume(b []byte) (*resume, error) {
 	if j.Version != resumeVersion {
 		return nil, fmt.Errorf("%w: %d, this build knows %d", errNewerResume, j.Version, resumeVersion)
 	}
-	r := &resume{source: j.Source, uuid: j.Server, capture: j.Capture, point: &point{at: place{j.File, j.Pos}, commits: j.Commits, timeUs: j.TimeUs, load: j.Load, held: j.Held, trust: j.Trust, repair: j.Repair}}
+	r := &resume{source: j.Source, uuid: j.Server, capture: j.Capture, point: &point{at: place{j.File, j.Pos}, commits: j.Commits, timeUs: j.TimeUs, load: j.Load, held: j.Held, trust: j.Trust, repair: j.Repair, history: j.History}}
 	var err error
 	if r.point.parked, err = park.Parse(j.Parked); err != nil {
 		return nil, fmt.Errorf("parse resume point: %w", err)

@@ -36,6 +36,7 @@ type stream struct {
 
 	file  string // that is read
 	end   uint64 // of the last event in it
+	began place  // where the group begins
 	group group
 	point *point // of the last whole transaction
 	mark  *point // of the last mark
@@ -162,6 +163,9 @@ func malformed(format string, args ...any) error { return &malformedError{fmt.Er
 
 func (s *stream) event(ctx context.Context, e *binlog.Event) error {
 	s.end = e.End
+	if !s.group.open {
+		s.began = place{s.file, e.End - min(e.End, uint64(e.Header.Size))}
+	}
 	switch e.Kind {
 	case binlog.KindRows:
 		return s.rows(ctx, e)
@@ -207,6 +211,9 @@ func (s *stream) event(ctx context.Context, e *binlog.Event) error {
 
 // placeMark places a mark after a whole transaction.
 func (s *stream) placeMark(ctx context.Context, force bool) error {
+	if err := s.keepHistory(ctx); err != nil {
+		return err
+	}
 	if err := s.Room(ctx); err != nil {
 		return err
 	}

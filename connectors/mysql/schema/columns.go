@@ -32,7 +32,7 @@ func (c *Collations) defaultOf(charset string) string {
 
 // column is a column for a schema and for the topic of schema changes. After an error it has its name and type.
 func (b *Book) column(c ddl.Column, key int) (event.TableColumn, error) {
-	column, err := event.MySQLColumn(c.Name, b.facts(c), !c.Nullable, key)
+	column, err := event.MySQLColumn(c.Name, b.Facts(c), !c.Nullable, key)
 	if err != nil {
 		column = event.Column{Name: c.Name, Type: c.ColumnType(b.o.Flavour), Modifier: -1, NotNull: !c.Nullable, Key: key}
 	}
@@ -43,8 +43,8 @@ func (b *Book) column(c ddl.Column, key int) (event.TableColumn, error) {
 	return t, err
 }
 
-// facts are a description's in the terms of information_schema.
-func (b *Book) facts(c ddl.Column) event.MySQLFacts {
+// Facts are a description's in the terms of information_schema.
+func (b *Book) Facts(c ddl.Column) event.MySQLFacts {
 	f := event.MySQLFacts{
 		DataType: c.Type, ColumnType: c.ColumnType(b.o.Flavour), Length: -1, Scale: -1,
 		Unsigned: c.Unsigned, Charset: c.Charset, Collation: b.collation(c), Labels: c.Values,
