@@ -51,9 +51,9 @@ func envelopeEntries() []entry {
 		},
 		{
 			id: "own-topics", servers: everywhere(), by: byRowtrail,
-			reason: "`<prefix>.position` and `<prefix>.schema` hold what Debezium keeps in offsets and in a schema history: see [sources](sources.md).",
+			reason: "`<prefix>.position`, `<prefix>.schema` and, of MySQL, `<prefix>.schema-history` hold what Debezium keeps in offsets and in a schema history: see [sources](sources.md).",
 			match: func(d *difference) bool {
-				return d.path == "topic" && (d.kase == "topic position" || d.kase == "topic schema") && isMissing(d.theirs)
+				return d.path == "topic" && (d.kase == "topic position" || d.kase == "topic schema" || d.kase == "topic schema-history") && isMissing(d.theirs)
 			},
 		},
 		{

@@ -31,11 +31,6 @@ func mysqlEntries() []entry {
 			},
 		},
 		{
-			id: "statement-place", servers: mysqlOnly(), by: byRowtrail,
-			reason: "`source.pos` of a statement is where its transaction begins in the binary log. Debezium has the place of the statement itself, behind the GTID.",
-			match:  func(d *difference) bool { return statement(d, "pos") },
-		},
-		{
 			id: "statement-thread", servers: mysqlOnly(), by: byRowtrail,
 			reason: "`source.thread` of a statement is the session that ran it. Debezium has it of rows alone.",
 			match:  func(d *difference) bool { return statement(d, "thread") && d.theirs == nil },
@@ -45,13 +40,6 @@ func mysqlEntries() []entry {
 			reason: "`source.ts_us` and `ts_ns` of a statement have microseconds, as those of rows have. Debezium has milliseconds.",
 			match: func(d *difference) bool {
 				return statement(d, "ts_us") && strings.HasSuffix(text(d.theirs), "000") || statement(d, "ts_ns") && strings.HasSuffix(text(d.theirs), "000000")
-			},
-		},
-		{
-			id: "statement-columns", servers: mysqlOnly(), by: byRowtrail,
-			reason: "`tableChanges` of a statement has the columns that the table has when Rowtrail reads the statement, which is later than the statement when others follow at once. Debezium has those behind the statement. To be mended.",
-			match: func(d *difference) bool {
-				return d.kase == "schema changes" && strings.HasPrefix(d.place(), "value.tableChanges[") && strings.Contains(d.place(), ".table.columns")
 			},
 		},
 		{

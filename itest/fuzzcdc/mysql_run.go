@@ -27,9 +27,12 @@ func mysqlVersion(source string) string {
 
 // setUpMySQL starts the servers, and capture before there are rows: the connector streams, and loads nothing yet.
 func (r *run) setUpMySQL(ctx context.Context) error {
+	// What the binlog tells of columns: all, or so little that their names are known from statements alone.
+	metadata := []string{"FULL", "MINIMAL"}[r.Seed%2]
 	for _, server := range []**servers.MySQL{&r.mysql.from, &r.mysql.to} {
 		var err error
-		if *server, err = servers.StartMySQL(ctx, servers.Options{Version: mysqlVersion(r.Server), Logf: r.Logf}); err != nil {
+		options := servers.Options{Version: mysqlVersion(r.Server), Settings: map[string]string{"binlog_row_metadata": metadata}, Logf: r.Logf}
+		if *server, err = servers.StartMySQL(ctx, options); err != nil {
 			return err
 		}
 		if err := (*server).CreateDatabase(ctx, mysqlDatabase); err != nil {

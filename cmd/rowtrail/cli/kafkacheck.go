@@ -16,6 +16,7 @@ import (
 	"github.com/rowtrail/rowtrail/cmd/rowtrail/tasks"
 	"github.com/rowtrail/rowtrail/configs"
 	"github.com/rowtrail/rowtrail/connectors"
+	connectormy "github.com/rowtrail/rowtrail/connectors/mysql"
 	"github.com/rowtrail/rowtrail/sink"
 )
 
@@ -107,6 +108,9 @@ func (c *kafkaCheck) topics(ctx context.Context) error {
 	for _, conn := range c.cfg.Connectors {
 		if parsed := settingsOf(conn); parsed != nil {
 			own = append(own, parsed.Prefix+".position", parsed.Prefix+".transaction", parsed.Prefix+".schema", parsed.Prefix+".raw")
+		}
+		if parsed, ok := conn.Parsed.(*connectormy.Config); ok {
+			own = append(own, parsed.HistoryTopic())
 		}
 	}
 	meta, err := c.admin.Metadata(kadm.WithAuthorizedOps(ctx))
