@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -33,7 +34,7 @@ func setMetadata(t *testing.T, m *servers.MySQL, metadata string) {
 	if err := m.Exec(t.Context(), "", "SET GLOBAL binlog_row_metadata = '"+metadata+"'"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = m.Exec(t.Context(), "", "SET GLOBAL binlog_row_metadata = 'FULL'") })
+	t.Cleanup(func() { _ = m.Exec(context.Background(), "", "SET GLOBAL binlog_row_metadata = 'FULL'") })
 }
 
 // lag runs statements while the connector is away, after it was there, and starts it again.
