@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -35,7 +37,8 @@ type typeCase struct {
 	typ    string
 	values []value
 	// random makes more values.
-	random func(*rand.Rand) string
+	random        func(*rand.Rand) string
+	randomRefused func(*mode) bool
 }
 
 func sqlValues(typ string, list ...string) typeCase {
@@ -64,6 +67,27 @@ func (c typeCase) but(change func(*value), texts ...string) typeCase {
 			change(&c.values[i])
 		}
 	}
+	return c
+}
+
+// yearOf finds the year of a timestamp in quotes.
+var yearOf = regexp.MustCompile(`^'(\d+)-`)
+
+// inNanoseconds has timestamps that nanoseconds of 64 bits cannot say, and random ones, refused in that mode.
+func (c typeCase) inNanoseconds() typeCase {
+	beyond := func(m *mode) bool { return m.is(propTime, "nanoseconds") }
+	for i := range c.values {
+		v := &c.values[i]
+		year := yearOf.FindStringSubmatch(v.sql)
+		if year == nil {
+			continue
+		}
+		n, _ := strconv.Atoi(year[1])
+		if before := v.refused; n > 0 && (n < 1678 || n > 2261 || strings.Contains(v.sql, "BC")) {
+			v.refused = func(m *mode) bool { return beyond(m) || before != nil && before(m) }
+		}
+	}
+	c.randomRefused = beyond
 	return c
 }
 
@@ -145,7 +169,7 @@ func (c typeCase) expand(seed uint64, place int) []value {
 	}
 	r := rand.New(rand.NewPCG(seed, uint64(place)))
 	for range randomValues {
-		values = append(values, value{sql: c.random(r)})
+		values = append(values, value{sql: c.random(r), refused: c.randomRefused})
 	}
 	return values
 }

@@ -65,7 +65,7 @@ func mysqlEntries() []entry {
 				if !d.mode.is(propTime, "isostring") && !d.mode.is(propTime, "connect") {
 					return false
 				}
-				return d.ofType("time", "time(1)", "time(6)") && d.inValue() && d.ours != nil && d.theirs == nil || d.kase == "key time" && d.path == "topic" && isMissing(d.theirs)
+				return d.ofType("time", "time(1)", "time(6)") && d.inValue() && d.ours != nil && d.theirs == nil || d.kase == "key time" && d.path == "record" && isMissing(d.theirs)
 			},
 		},
 		{

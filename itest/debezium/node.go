@@ -176,7 +176,14 @@ func (n *node) awaitEnd(ctx context.Context, admin *kadm.Client, prefix, end str
 		}
 		// A topic that is being made has no leader yet: then an error says so, and it is asked again.
 		offsets, err := admin.ListCommittedOffsets(ctx, names...)
-		if o, ok := offsets.Lookup(prefix+"."+end, 0); err == nil && ok && o.Offset > 0 {
+		open := false // a log transaction becomes visible in one topic after the other
+		if last, lastErr := admin.ListEndOffsets(ctx, names...); err == nil && lastErr == nil {
+			last.Each(func(o kadm.ListedOffset) {
+				visible, _ := offsets.Lookup(o.Topic, o.Partition)
+				open = open || visible.Offset < o.Offset
+			})
+		}
+		if o, ok := offsets.Lookup(prefix+"."+end, 0); err == nil && ok && o.Offset > 0 && !open {
 			ends := map[string]int64{}
 			offsets.Each(func(o kadm.ListedOffset) {
 				if o.Offset > 0 {
