@@ -119,11 +119,17 @@ func TestM13AlteredTables(t *testing.T) {
 		d.exec("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, n INT)", "CREATE TABLE other (id INT PRIMARY KEY, a INT, b INT, n INT)")
 		start(t, l, d.config(map[string]string{"table.include.list": d.name + ".t"})).streaming()
 		topic := "p." + d.name + ".t"
-		d.exec("SET SESSION binlog_row_image = 'MINIMAL'", "INSERT INTO t VALUES (1, 1, 2, 0)",
-			"ALTER TABLE t ADD COLUMN c INT DEFAULT 9 FIRST", "UPDATE t SET n = 1 WHERE id = 1", // c is not known
-			"ALTER TABLE t RENAME COLUMN a TO z, RENAME COLUMN b TO a", "UPDATE t SET n = 2 WHERE id = 1", // neither are z and a
-			"UPDATE t SET a = 5, z = 6, c = 7 WHERE id = 1", "UPDATE t SET n = 3 WHERE id = 1", // now all are
-			"ALTER TABLE t DROP COLUMN a, ADD COLUMN a INT AFTER z", "UPDATE t SET n = 4 WHERE id = 1")
+		// One after the other: where the catalog is ahead, a column of MariaDB's that it does not have any more may have been a generated one.
+		d.exec("SET SESSION binlog_row_image = 'MINIMAL'", "INSERT INTO t VALUES (1, 1, 2, 0)")
+		for n, statements := range [][]string{
+			{"ALTER TABLE t ADD COLUMN c INT DEFAULT 9 FIRST", "UPDATE t SET n = 1 WHERE id = 1"},           // c is not known
+			{"ALTER TABLE t RENAME COLUMN a TO z, RENAME COLUMN b TO a", "UPDATE t SET n = 2 WHERE id = 1"}, // neither are z and a
+			{"UPDATE t SET a = 5, z = 6, c = 7 WHERE id = 1"}, {"UPDATE t SET n = 3 WHERE id = 1"},          // now all are
+			{"ALTER TABLE t DROP COLUMN a, ADD COLUMN a INT AFTER z", "UPDATE t SET n = 4 WHERE id = 1"},
+		} {
+			d.exec(statements...)
+			l.waitFor(2+n, topic)
+		}
 		equal(t, summary(l.waitFor(6, topic)), `c {"id":1} null -> {"a":1,"b":2,"id":1,"n":0}
 u {"id":1} null -> {"a":1,"b":2,"id":1,"n":1}
 u {"id":1} null -> {"id":1,"n":2}
