@@ -421,7 +421,7 @@ func TestM22HiddenColumns(t *testing.T) {
 		d.exec("UPDATE t SET a = 10, hidden = 11 WHERE id = 1")
 		topic := "p." + d.name + ".t"
 		list := l.waitFor(13, topic)
-		updated := images{"1": string(regexp.MustCompile(`"after":(\{[^}]*\})`).FindStringSubmatch(list[12].Value)[1])}
+		updated := images{"1": regexp.MustCompile(`"after":(\{[^}]*\})`).FindStringSubmatch(list[12].Value)[1]}
 		want := `{"id":1,"a":10,"hidden":11,"v":20,"s":30}`
 		if updated["1"] == d.withoutGenerated("t", want) && m.MariaDB() {
 			want = updated["1"]

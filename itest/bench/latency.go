@@ -65,15 +65,15 @@ func (s *stopwatch) reset() {
 	clear(s.early)
 }
 
-func (s *stopwatch) percentiles() (p50, p99 time.Duration, n int) {
+func (s *stopwatch) percentiles() (p50, p99 time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slices.Sort(s.delays)
-	n = len(s.delays)
+	n := len(s.delays)
 	if n == 0 {
-		return 0, 0, 0
+		return 0, 0
 	}
-	return max(0, s.delays[n/2]), s.delays[n*99/100], n
+	return max(0, s.delays[n/2]), s.delays[n*99/100]
 }
 
 // latency measures commit to consumer at a steady rate: a raw pgoutput reader, Rowtrail with a read_committed consumer, and
@@ -103,7 +103,7 @@ func latency(ctx context.Context, cfg config) ([]line, error) {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	for i, name := range []string{"p50", "p99"} {
 		pick := func(s *stopwatch) time.Duration {
-			p50, p99, _ := s.percentiles()
+			p50, p99 := s.percentiles()
 			return []time.Duration{p50, p99}[i]
 		}
 		best := min(pick(peer1), pick(peer2))

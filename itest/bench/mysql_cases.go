@@ -225,7 +225,7 @@ func (b *mysqlBed) latency(ctx context.Context, flavour, peer string) ([]line, e
 		return nil, err
 	}
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	ourP50, ourP99, _ := ours.percentiles()
+	ourP50, ourP99 := ours.percentiles()
 	name := fmt.Sprintf("%s: commit to consumer at %d transactions/s", flavour, b.cfg.tps)
 	if b.relay == nil {
 		return []line{report(name+", p50", "ms", ms(ourP50)), report(name+", p99", "ms", ms(ourP99))}, nil
@@ -238,7 +238,7 @@ func (b *mysqlBed) latency(ctx context.Context, flavour, peer string) ([]line, e
 	if err != nil {
 		return nil, err
 	}
-	theirP50, theirP99, _ := theirs.percentiles()
+	theirP50, theirP99 := theirs.percentiles()
 	return []line{lower(name+", p50", "ms", peer, ms(ourP50), ms(theirP50), 0), lower(name+", p99", "ms", peer, ms(ourP99), ms(theirP99), lateFloor)}, nil
 }
 

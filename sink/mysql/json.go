@@ -98,12 +98,12 @@ func (w *jsonWriter) value(dst []byte) ([]byte, error) {
 	if w.at >= len(w.text) {
 		return dst, errNoJSON
 	}
-	switch ch := w.text[w.at]; {
-	case ch == '{':
+	switch w.text[w.at] {
+	case '{':
 		return w.list(append(dst, "JSON_OBJECT("...), '}')
-	case ch == '[':
+	case '[':
 		return w.list(append(dst, "JSON_ARRAY("...), ']')
-	case ch == '"':
+	case '"':
 		from := w.at
 		w.skipString()
 		return asJSON(dst, w.text[from:min(w.at, len(w.text))]), nil
