@@ -98,16 +98,22 @@ func (s *stream) tracks(r *relation) *tracked {
 }
 
 // silent are the columns that the source may change without sending them in an image without all columns: MariaDB leaves generated
-// columns out. One that the catalog does not have, or has in another way, may be one.
+// columns out. Where only the binlog tells of a column, one that the catalog does not have, or has in another way, may be one.
 func (s *stream) silent(ctx context.Context, r *relation) ([]bool, error) {
 	if !s.config.MariaDB {
 		return nil, nil
+	}
+	list := make([]bool, len(r.Schema.Columns))
+	if r.description != nil && r.description.Whole { // the history has the table as it was there
+		for i := range list {
+			list[i] = r.Schema.Columns[i].Key == 0 && r.Schema.Columns[i].Generated
+		}
+		return list, nil
 	}
 	now, err := s.run.lookUp(ctx, r.schema, r.name)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]bool, len(r.Schema.Columns))
 	for i := range list {
 		c := &r.Schema.Columns[i]
 		col := now.column(c.Name)
