@@ -266,15 +266,31 @@ func (p *jsonParser) quoted() ([]byte, error) {
 	return nil, ErrTruncated
 }
 
+// unquote takes quotes and escapes off a key. All other bytes stay as they are, also those that are no UTF-8.
 func unquote(s []byte) ([]byte, error) {
-	if bytes.IndexByte(s, '\\') < 0 {
-		return s[1 : len(s)-1], nil
+	rest := s[1 : len(s)-1]
+	at := bytes.IndexByte(rest, '\\')
+	if at < 0 {
+		return rest, nil
 	}
-	var out string
-	if err := json.Unmarshal(s, &out); err != nil {
-		return nil, malformed("JSON key %s", s)
+	var out []byte
+	for ; at >= 0; at = bytes.IndexByte(rest, '\\') {
+		out = append(out, rest[:at]...)
+		rest = rest[at:]
+		n := 0
+		for n < len(rest) && rest[n] == '\\' { // those that follow one another: two may be halves of one character
+			if n++; n < len(rest) && rest[n] == 'u' {
+				n += 4
+			}
+			n++
+		}
+		var text string
+		if n > len(rest) || json.Unmarshal(append(append([]byte{'"'}, rest[:n]...), '"'), &text) != nil {
+			return nil, malformed("JSON key %s", s)
+		}
+		out, rest = append(out, text...), rest[n:]
 	}
-	return []byte(out), nil
+	return append(out, rest...), nil
 }
 
 // parsePath reads a path: $.name."other name"[3].

@@ -106,7 +106,8 @@ func readProgress(r *fields.Reader) (*Progress, string, error) {
 	if p.Rows = r.Uvarint(); !r.OK() {
 		return nil, "", fmt.Errorf("%w: it is cut", ErrToken)
 	}
-	if p.Bounded && len(p.UpTo) == 0 || flags&2 != 0 && len(p.After) != len(p.UpTo) {
+	after := flags&2 != 0
+	if p.Bounded && len(p.UpTo) == 0 || after && len(p.After) != len(p.UpTo) || !after && len(p.After) > 0 {
 		return nil, "", fmt.Errorf("%w: its keys do not fit", ErrToken)
 	}
 	return p, signature, nil
