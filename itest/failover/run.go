@@ -106,7 +106,7 @@ func Run(ctx context.Context, plan Plan) (*Result, error) {
 		return nil, fmt.Errorf("%w; evidence in %s", err, dir)
 	}
 	r := &run{Plan: plan, c: c, job: job, result: &Result{}}
-	if err = r.run(ctx); err != nil || r.result.Wrong != nil {
+	if err = r.run(ctx); err != nil || r.result.Err(plan) != nil { // a floor that was missed has its reason in the logs, too
 		plan.Logf("itest: failover: logs and data are in %s", dir)
 		for _, m := range c.Members() {
 			err = errors.Join(err, m.Proc.Kill())
