@@ -43,6 +43,13 @@ func mysqlEntries() []entry {
 			},
 		},
 		{
+			id: "captured-columns", servers: mysqlOnly(), by: byRowtrail,
+			reason: "`tableChanges` of a statement has the columns that are captured. Debezium has also those that `column.include.list` leaves out.",
+			match: func(d *difference) bool {
+				return d.kase == "schema changes" && d.mode.props[propInclude] != "" && strings.HasPrefix(d.place(), "value.tableChanges[") && strings.HasSuffix(d.place(), ".table.columns")
+			},
+		},
+		{
 			id: "no-dates", servers: mysqlOnly(), by: byRowtrail,
 			reason: "Dates that no calendar has (0000-00-00, 2023-00-15, 2023-02-31) are the source's text. Debezium has null, or 1970-01-01 where the column is `NOT NULL` and for 2023-02-31, and its initial load ends at all of them but 0000-00-00. " +
 				"`zero.date.handling.mode` changes it: see [types of MySQL](sources.md#types-of-mysql-and-mariadb).",
