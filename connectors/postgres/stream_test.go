@@ -163,9 +163,13 @@ func TestBadSource(t *testing.T) {
 	defer d.exec("DROP ROLE weak")
 	weak := strings.Replace(d.dsn(), "postgres@", "weak@", 1)
 	err := start(t, l, config(t, d, map[string]string{"database.dsn": weak})).fails()
-	for _, want := range []string{`ALTER ROLE "weak" REPLICATION`, `GRANT SELECT ON "public"."t" TO "weak"`, `GRANT CREATE ON DATABASE`} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in: %v", want, err)
+	found := fmt.Sprint(Check(context.Background(), config(t, d, map[string]string{"database.dsn": weak})))
+	for want, stops := range map[string]bool{`ALTER ROLE "weak" REPLICATION`: true, `GRANT CREATE ON DATABASE`: true, `GRANT SELECT ON "public"."t" TO "weak"`: false} {
+		if strings.Contains(err.Error(), want) != stops { // what a single table lacks parks that table
+			t.Errorf("%q, which stops the connector: %v, is or is not in: %v", want, stops, err)
+		}
+		if !strings.Contains(found, want) {
+			t.Errorf("%q is not in what a check finds: %s", want, found)
 		}
 	}
 	err = start(t, l, config(t, d, map[string]string{"database.dsn": d.server.DSN("nowhere")})).fails()

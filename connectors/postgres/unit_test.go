@@ -233,7 +233,7 @@ func TestConfigNamesEveryError(t *testing.T) {
 	_, errs := ParseConfig("c", map[string]string{
 		"database.dsn": "postgres://u:secret@h:bad/d", "slot.name": "Bad", "publication.autocreate.mode": "no_tables", "snapshot.mode": "when_needed",
 		"tombstones.on.delete": "yes", "skipped.operations": "x", "transforms": "unwrap", "transforms.unwrap.type": "x", "column.mask.with.3.chars": "a", "tabel.include.list": "x",
-		"plugin.name": "decoderbufs", "table.exclude.list": "(", "heartbeat.action.query": "SELECT 1", "time.precision.mode": "nanoseconds", "topic.prefix": "a b",
+		"plugin.name": "decoderbufs", "table.exclude.list": "(", "heartbeat.action.query": "SELECT 1", "time.precision.mode": "picoseconds", "topic.prefix": "a b",
 		"snapshot.max.threads": "0", "tasks.max": "2", "value.converter": "io.confluent.connect.avro.AvroConverter", "publish.via.partition.root": "false",
 	})
 	got := map[string]string{}
