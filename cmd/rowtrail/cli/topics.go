@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -132,16 +133,16 @@ func topicLines(ctx context.Context, adm *kadm.Client, names []string) ([]topicL
 	if len(all) == 0 {
 		return lines, nil
 	}
-	starts, err := adm.ListStartOffsets(ctx, all...)
-	if err = ofAll(err); err != nil {
+	starts, err := listed(ctx, adm.ListStartOffsets, all)
+	if err != nil {
 		return nil, fmt.Errorf("list start offsets: %w", err)
 	}
-	stable, err := adm.ListCommittedOffsets(ctx, all...)
-	if err = ofAll(err); err != nil {
+	stable, err := listed(ctx, adm.ListCommittedOffsets, all)
+	if err != nil {
 		return nil, fmt.Errorf("list stable offsets: %w", err)
 	}
-	ends, err := adm.ListEndOffsets(ctx, all...)
-	if err = ofAll(err); err != nil {
+	ends, err := listed(ctx, adm.ListEndOffsets, all)
+	if err != nil {
 		return nil, fmt.Errorf("list end offsets: %w", err)
 	}
 	for _, d := range details.Sorted() {
@@ -172,6 +173,20 @@ func known(n int64) string {
 		return ""
 	}
 	return fmt.Sprint(n)
+}
+
+// listTimeout bounds one question for offsets: where most replicas of a partition are away nobody tells its end, and a client asks on.
+const listTimeout = 5 * time.Second
+
+// listed asks for offsets; those that nobody tells are left out.
+func listed(ctx context.Context, list func(context.Context, ...string) (kadm.ListedOffsets, error), topics []string) (kadm.ListedOffsets, error) {
+	timed, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	offsets, err := list(timed, topics...)
+	if err = ofAll(err); err != nil && timed.Err() != nil && ctx.Err() == nil {
+		return offsets, nil
+	}
+	return offsets, err
 }
 
 // ofAll is an error of listing offsets, unless all that failed is that of partitions whose leader is down: nothing is known of those.
