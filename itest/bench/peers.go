@@ -45,7 +45,7 @@ func (s *server) stop() {
 
 // startServer runs a peer and waits until its port answers.
 func startServer(ctx context.Context, binary string, args func(port int) []string) (*server, error) {
-	address, err := freePort()
+	address, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func startNATSCluster(ctx context.Context, dir, data string) (servers []*server,
 	}()
 	var routes []string
 	for range natsNodes {
-		address, err := freePort()
+		address, err := process.FreeAddress()
 		if err != nil {
 			return nil, err
 		}
@@ -142,14 +142,6 @@ func stopAll(servers []*server) {
 	for _, s := range servers {
 		s.stop()
 	}
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	return l.Addr().String(), l.Close()
 }
 
 func natsLoad(ctx context.Context, dir, address string, c brokerCase, replicas int, seconds, rate float64) (natsResult, error) {

@@ -84,7 +84,7 @@ func startNodes(ctx context.Context, cfg config, dir string) (nodes []*process.R
 	var peers strings.Builder
 	var addresses []string
 	for i := range replicas {
-		address, err := freePort()
+		address, err := process.FreeAddress()
 		if err != nil {
 			return nil, err
 		}

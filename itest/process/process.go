@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -83,7 +84,7 @@ func New(binary, dir string, cfg Config) (*Rowtrail, error) {
 	for _, address := range []*string{&r.Kafka, &r.HTTP} {
 		if *address == "" {
 			var err error
-			if *address, err = freeAddress(); err != nil {
+			if *address, err = FreeAddress(); err != nil {
 				return nil, err
 			}
 		}
@@ -350,11 +351,22 @@ func Build(dir string) (string, error) {
 	return binary, nil
 }
 
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+// Ports that are given out are below those that systems take for outgoing connections, and drawn: what asks next gets another one, though
+// nobody listens yet.
+const (
+	firstPort = 10_000
+	ports     = 22_000
+	portTries = 200
+)
+
+// FreeAddress is an address of this machine that nobody listens at.
+func FreeAddress() (string, error) {
+	var err error
+	for range portTries {
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(ports)))); err == nil { //nolint:gosec // no secret
+			return l.Addr().String(), l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", fmt.Errorf("find a free port: %w", err)
 }
