@@ -42,7 +42,10 @@ type partitionLine struct {
 func newPartitionLine(p *kadm.PartitionDetail) partitionLine {
 	l := partitionLine{Partition: p.Partition, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch, Replicas: append([]int32{}, p.Replicas...), InSync: append([]int32{}, p.ISR...)}
 	slices.Sort(l.InSync)
-	if l.Offline = p.Leader < 0 || slices.Contains(p.OfflineReplicas, p.Leader); !l.Offline {
+	if 2*len(p.OfflineReplicas) >= len(p.Replicas) && len(p.OfflineReplicas) > 0 {
+		l.Leader = -1 // what is named only stands in for it: it can be read from
+	}
+	if l.Offline = l.Leader < 0 || slices.Contains(p.OfflineReplicas, p.Leader); !l.Offline {
 		l.UnderReplicated = len(p.ISR) < len(p.Replicas)
 		l.NotPreferred = len(p.Replicas) > 0 && p.Leader != p.Replicas[0]
 	}
