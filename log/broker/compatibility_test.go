@@ -77,7 +77,7 @@ so have min.insync.replicas; with fewer replicas in sync it is NOT_ENOUGH_REPLIC
 REQUEST_TIMED_OUT, and what becomes of it is not known. There is no unclean election: ElectLeaders of that kind is answered with ELIGIBLE_LEADERS_NOT_AVAILABLE.
 A consumer that says its rack is sent to a replica in sync there (KIP-392); any replica serves Fetch from version 11 on, up to its own high
 watermark. One that has not come as far as the client waits for as long as the request allows, and then answers OFFSET_NOT_AVAILABLE.
-Where a partition's leader and a majority of its replicas were not heard of for six seconds, metadata names a replica that is: what is
+Where a partition's leader and a majority of its replicas have ended, or were not heard of for six seconds, metadata names a replica that is there: what is
 committed can be read there from any offset, and from the earliest one; Produce, and ListOffsets of the end or of a time, are answered with
 NOT_LEADER_OR_FOLLOWER until a majority is back.
 A coordinator that other nodes could have replaced asks a quorum before it answers OffsetFetch, and before it vouches for a transaction. DescribeQuorum
