@@ -11,7 +11,7 @@ build: ## bin/rowtrail
 	go build -ldflags '$(LDFLAGS)' -o bin/rowtrail ./cmd/rowtrail
 
 test: build ## unit and integration tests on real servers, with a summary that counts skips
-	go run ./itest/runtests -timeout 30m -count=1 -p 1 ./...
+	go run ./itest/runtests -timeout 30m -count=1 -p 2 ./...
 
 MYSQL_SERVERS ?= mysql:9.7,mariadb:11.8,mariadb:10.11
 test-mysql: build ## what tests MySQL and MariaDB, on real servers; MYSQL_SERVERS=mariadb:11.8
