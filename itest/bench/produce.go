@@ -14,7 +14,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -87,48 +86,22 @@ func (t *tally) answered(r *kgo.Record, err error) {
 	}
 }
 
-// producers is how many clients produce at a time: one alone waits for its own requests more than the broker does.
-const producers = 3
-
 // produce loads loadTopic for the time given and a fifth of it before, to warm up. rate is records per second; 0: as fast as it goes.
+// One client it is: on two cores, several leave less to what is measured.
 func produce(ctx context.Context, address string, c brokerCase, d time.Duration, rate float64) (loaded, error) {
-	from := time.Now().Add(d / 5)
-	tallies := make([]tally, producers)
-	g, ctx := errgroup.WithContext(ctx)
-	for i := range tallies {
-		tallies[i] = tally{from: from, end: from.Add(d), each: rate > 0}
-		g.Go(func() error { return tallies[i].produce(ctx, address, c.size, rate/producers) })
-	}
-	if err := g.Wait(); err != nil {
-		return loaded{}, fmt.Errorf("produce to %s: %w", address, err)
-	}
-	var all, acked int64
-	var delays []time.Duration
-	for i := range tallies {
-		t := &tallies[i]
-		all, acked, delays = all+t.all, acked+t.acked, append(delays, t.delays...)
-	}
-	out := loaded{total: all * int64(c.size), perSecond: float64(acked) * float64(c.size) / d.Seconds()}
-	if n := len(delays); n > 0 {
-		slices.Sort(delays)
-		out.p50, out.p99 = delays[n/2], delays[n*99/100]
-	}
-	return out, nil
-}
-
-// produce sends records of one client until the end.
-func (t *tally) produce(ctx context.Context, address string, size int, rate float64) error {
 	opts := []kgo.Opt{kgo.DefaultProduceTopic(loadTopic)}
 	if rate > 0 {
 		opts = append(opts, kgo.ProducerLinger(0))
 	}
 	client, err := dial(address, opts...)
 	if err != nil {
-		return err
+		return loaded{}, err
 	}
 	defer client.Close()
-	payload := make([]byte, size)
+	payload := make([]byte, c.size)
 	_, _ = rand.Read(payload) // never fails
+	t := &tally{from: time.Now().Add(d / 5), each: rate > 0}
+	t.end = t.from.Add(d)
 	next := time.Now()
 	for n := 0; ctx.Err() == nil; n++ {
 		r := &kgo.Record{Value: payload}
@@ -149,7 +122,15 @@ func (t *tally) produce(ctx context.Context, address string, size int, rate floa
 			}
 		}
 	}
-	return errors.Join(client.Flush(ctx), t.failed)
+	if err := errors.Join(client.Flush(ctx), t.failed); err != nil {
+		return loaded{}, fmt.Errorf("produce to %s: %w", address, err)
+	}
+	out := loaded{total: t.all * int64(c.size), perSecond: float64(t.acked) * float64(c.size) / d.Seconds()}
+	if n := len(t.delays); n > 0 {
+		slices.Sort(t.delays)
+		out.p50, out.p99 = t.delays[n/2], t.delays[n*99/100]
+	}
+	return out, nil
 }
 
 func createTopic(ctx context.Context, address, topic string, partitions int32) error {
