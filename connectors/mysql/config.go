@@ -153,7 +153,7 @@ func fingerprint(props map[string]string) string {
 		"database.include.list", "database.exclude.list", "table.include.list", "table.exclude.list", "skipped.operations", "message.key.columns",
 	} {
 		v := strings.TrimSpace(props[name])
-		fmt.Fprintf(h, "%s %d %s\n", name, len(v), v)
+		h.Write(fmt.Appendf(nil, "%s %d %s\n", name, len(v), v))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }

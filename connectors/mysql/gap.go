@@ -118,7 +118,7 @@ type gapError struct {
 func (e *gapError) Unwrap() error { return e.Fault }
 
 // gap is the Fault for changes that the source no longer gives.
-func (c *Config) gap(problem string, err error) error {
+func (c *Config) gap(problem string, err error) *gapError {
 	retention := "SET PERSIST binlog_expire_logs_seconds = 604800"
 	if c.MariaDB {
 		retention = "SET GLOBAL binlog_expire_logs_seconds = 604800"

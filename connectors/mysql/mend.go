@@ -216,7 +216,7 @@ func (s *stream) passed(at place) bool {
 
 // lostEvents takes an incident (M8): what came before it is committed, and the next run goes on behind it with a repair.
 func (s *stream) lostEvents(ctx context.Context, e *binlog.EventError) error {
-	gap := s.config.gap(fmt.Sprintf("the source lost changes at %s", place{s.file, e.Pos}), e.Err).(*gapError)
+	gap := s.config.gap(fmt.Sprintf("the source lost changes at %s", place{s.file, e.Pos}), e.Err)
 	id := s.group.id
 	if s.group.open && s.Pos.Order > 0 {
 		return gap // rows of its own group are in the open log transaction, which is given up

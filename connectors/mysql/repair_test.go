@@ -217,7 +217,7 @@ func TestM10KilledRepair(t *testing.T) {
 		}
 		defer func() { kill() }()
 		eventually(t, "the first resume point", func() bool { return l.resumePoint() != nil })
-		d.exec(fmt.Sprintf("INSERT INTO t WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT n, 0, 'x' FROM s"))
+		d.exec("INSERT INTO t WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT n, 0, 'x' FROM s")
 		for n := 1000; n < rows; n *= 2 {
 			d.exec(fmt.Sprintf("INSERT INTO t SELECT id + %d, n, w FROM t", n))
 		}
