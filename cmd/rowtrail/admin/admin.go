@@ -165,12 +165,12 @@ func (s *Server) routes(registry *prometheus.Registry) []route {
 		{"POST /v1/cluster/reassign", s.ofLog(change(s.reassign))},
 		{"GET /v1/connectors", s.connectors},
 		{"GET /v1/connectors/{name}", s.connector},
-		{"POST /v1/connectors/{name}/restart", s.restartConnector},
-		{"POST /v1/connectors/{name}/signal", s.signal},
-		{"POST /v1/connectors/{name}/unpark", s.unpark},
+		{"POST /v1/connectors/{name}/restart", sameOrigin(s.restartConnector)},
+		{"POST /v1/connectors/{name}/signal", sameOrigin(s.signal)},
+		{"POST /v1/connectors/{name}/unpark", sameOrigin(s.unpark)},
 		{"GET /v1/sinks", s.sinks},
 		{"GET /v1/sinks/{name}", s.sink},
-		{"POST /v1/sinks/{name}/restart", s.restartSink},
+		{"POST /v1/sinks/{name}/restart", sameOrigin(s.restartSink)},
 		{"GET /v1/state/{topic}", s.ofLog(s.scan)},
 		{"GET /v1/state/{topic}/{key}", s.ofLog(s.latest)},
 		{"GET /v1/state/{topic}/{$}", s.ofLog(s.latest)}, // the key that is empty text
@@ -302,6 +302,18 @@ func (s *Server) ofLog(handle http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// sameOrigin guards what changes something: a page that a browser of this machine shows must not.
+func sameOrigin(handle http.HandlerFunc) http.HandlerFunc {
+	guard := http.NewCrossOriginProtection()
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := guard.Check(r); err != nil {
+			fail(w, http.StatusForbidden, err.Error())
+			return
+		}
+		handle(w, r)
+	}
+}
+
 // Restarted is the answer to a restart.
 type Restarted struct {
 	Name string `json:"name"`
@@ -318,10 +330,6 @@ func (s *Server) restartSink(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) restart(w http.ResponseWriter, r *http.Request, role string, known bool) {
 	name := r.PathValue("name")
-	if err := http.NewCrossOriginProtection().Check(r); err != nil { // a page that a browser of this machine shows must not
-		fail(w, http.StatusForbidden, err.Error())
-		return
-	}
 	if !known {
 		failUnknown(w, role, name)
 		return

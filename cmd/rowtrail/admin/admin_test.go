@@ -501,6 +501,27 @@ func TestLogElsewhere(t *testing.T) {
 	}
 }
 
+// post sends a body, as a browser does from another site where site says so, and returns the answer without the space around it.
+func post(t *testing.T, url, site, body string) (status int, answer string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if site != "" {
+		r.Header.Set("Sec-Fetch-Site", site)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, strings.TrimSpace(string(b))
+}
+
 func TestRestart(t *testing.T) {
 	var asked []string
 	base := serve(t, Options{Restart: func(_ context.Context, role, name string) (int32, error) {
@@ -520,23 +541,8 @@ func TestRestart(t *testing.T) {
 		{"/v1/sinks/nope/restart", "", 404, "{\"error\":\"no sink is named \\\"nope\\\"; `rowtrail sinks` lists them\"}"},
 		{"/v1/connectors/shop/restart", "cross-site", 403, ""},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.site != "" {
-			r.Header.Set("Sec-Fetch-Site", c.site)
-		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		if err = errors.Join(err, resp.Body.Close()); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.TrimSpace(string(body)); resp.StatusCode != c.status || c.body != "" && got != c.body {
-			t.Errorf("%s: %d %s", c.path, resp.StatusCode, got)
+		if status, got := post(t, base+c.path, c.site, ""); status != c.status || c.body != "" && got != c.body {
+			t.Errorf("%s: %d %s", c.path, status, got)
 		}
 	}
 	if want := []string{"connector shop", "sink warehouse"}; !slices.Equal(asked, want) {
@@ -571,23 +577,8 @@ func TestSignal(t *testing.T) {
 		{"/v1/connectors/nope/signal", "", `{}`, 404, "{\"error\":\"no connector is named \\\"nope\\\"; `rowtrail connectors` lists them\"}"},
 		{"/v1/connectors/shop/signal", "cross-site", `{"id":"1"}`, 403, ""},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+c.path, strings.NewReader(c.request))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.site != "" {
-			r.Header.Set("Sec-Fetch-Site", c.site)
-		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		if err = errors.Join(err, resp.Body.Close()); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.TrimSpace(string(body)); resp.StatusCode != c.status || c.body != "" && got != c.body {
-			t.Errorf("%s %s: %d %s", c.path, c.request, resp.StatusCode, got)
+		if status, got := post(t, base+c.path, c.site, c.request); status != c.status || c.body != "" && got != c.body {
+			t.Errorf("%s %s: %d %s", c.path, c.request, status, got)
 		}
 	}
 	if len(asked) != 5 || string(asked[0].Data) != `{"data-collections":["d.t"]}` {

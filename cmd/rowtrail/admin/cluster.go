@@ -52,11 +52,8 @@ func change[T any](do func(*http.Request, T) error) http.HandlerFunc {
 			fail(w, http.StatusUnsupportedMediaType, "send JSON, with the header Content-Type: application/json")
 			return
 		}
-		var body T
-		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxChangeBytes))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&body); err != nil {
-			fail(w, http.StatusBadRequest, fmt.Sprintf("the request's body is not what this endpoint takes: %v", err))
+		body, ok := decode[T](w, r, maxChangeBytes)
+		if !ok {
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
@@ -72,6 +69,17 @@ func change[T any](do func(*http.Request, T) error) http.HandlerFunc {
 		}
 		reply(w, http.StatusOK, struct{}{})
 	}
+}
+
+// decode reads a request's body of at most limit bytes; where that is not what it has to be, it answers.
+func decode[T any](w http.ResponseWriter, r *http.Request, limit int64) (body T, ok bool) {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&body); err != nil {
+		fail(w, http.StatusBadRequest, fmt.Sprintf("the request's body is not what this endpoint takes: %v", err))
+		return body, false
+	}
+	return body, true
 }
 
 // fromHere reports that a request was made on this machine.

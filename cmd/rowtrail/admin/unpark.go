@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,16 +24,9 @@ type Unparked struct {
 
 // unpark has a connector unpark a table.
 func (s *Server) unpark(w http.ResponseWriter, r *http.Request) {
-	if err := http.NewCrossOriginProtection().Check(r); err != nil { // a page that a browser of this machine shows must not
-		fail(w, http.StatusForbidden, err.Error())
-		return
-	}
 	name := r.PathValue("name")
-	var u connectors.Unpark
-	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxUnparkBytes))
-	body.DisallowUnknownFields()
-	if err := body.Decode(&u); err != nil {
-		fail(w, http.StatusBadRequest, fmt.Sprintf("the request's body is not what this endpoint takes: %v", err))
+	u, ok := decode[connectors.Unpark](w, r, maxUnparkBytes)
+	if !ok {
 		return
 	}
 	switch u.How {

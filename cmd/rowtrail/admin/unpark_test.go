@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -48,23 +46,8 @@ func TestUnpark(t *testing.T) {
 		{"/v1/connectors/nope/unpark", `{"table":"public.t"}`, "", 404, ""},
 		{"/v1/connectors/shop/unpark", `{"table":"public.t"}`, "cross-site", 403, ""},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+c.path, strings.NewReader(c.body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.site != "" {
-			r.Header.Set("Sec-Fetch-Site", c.site)
-		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		if err = errors.Join(err, resp.Body.Close()); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.TrimSpace(string(body)); resp.StatusCode != c.status || c.want != "" && got != c.want {
-			t.Errorf("%s %s: %d %s", c.path, c.body, resp.StatusCode, got)
+		if status, got := post(t, base+c.path, c.site, c.body); status != c.status || c.want != "" && got != c.want {
+			t.Errorf("%s %s: %d %s", c.path, c.body, status, got)
 		}
 	}
 	if got := strings.Join(asked, ", "); got != "shop public.t , shop public.t reload, shop public.t discard" {

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -42,43 +41,19 @@ func (d *Daemon) Signal(ctx context.Context, name string, s connectors.Signal) (
 	case at.Node == 0:
 		return 0, s.Result().Refuse(connectors.SignalUnavailable, errors.New("no node runs the connector: "+at.Why)), nil
 	}
-	result, err := d.signalThere(ctx, r, s)
-	return at.Node, result, err
+	return at.Node, d.signalThere(ctx, r, s), nil
 }
 
 // signalThere has another node take a signal. It answers in the connector's status.
-func (d *Daemon) signalThere(ctx context.Context, r *runner, s connectors.Signal) (connectors.SignalResult, error) {
+func (d *Daemon) signalThere(ctx context.Context, r *runner, s connectors.Signal) connectors.SignalResult {
 	s.Request = rand.Text()
-	what, err := json.Marshal(s)
-	if err != nil {
-		return s.Result(), fmt.Errorf("encode signal: %w", err)
-	}
-	if err := d.tasks.Ask(ctx, r.task(), what); err != nil {
-		return s.Result().Refuse(connectors.SignalUnavailable, fmt.Errorf("the node that runs the connector cannot be told: %w", err)), nil
+	if err := d.askThere(ctx, r, asked{Signal: &s}); err != nil {
+		return s.Result().Refuse(connectors.SignalUnavailable, fmt.Errorf("the node that runs the connector cannot be told: %w", err))
 	}
 	for sleep.For(ctx, lookForAnswer) {
 		if last := d.connectorStatus(r).Signal; last != nil && last.Request == s.Request {
-			return *last, nil
+			return *last
 		}
 	}
-	return s.Result().Refuse(connectors.SignalUnavailable, errors.New("the node that runs the connector did not answer in time; its status tells whether the signal was taken")), nil
-}
-
-// takeSignal takes a signal that another node was given.
-func (d *Daemon) takeSignal(ctx context.Context, to connectors.Signaler, name string, what json.RawMessage) {
-	var s connectors.Signal
-	if err := json.Unmarshal(what, &s); err != nil {
-		d.logger.Warn("another node asks a connector for something that this one does not understand", "connector", name, "error", err)
-		return
-	}
-	to.Signal(ctx, s)
-}
-
-func (d *Daemon) connectorNamed(name string) *runner {
-	for _, r := range d.runners {
-		if r.role == roleConnector && r.name == name {
-			return r
-		}
-	}
-	return nil
+	return s.Result().Refuse(connectors.SignalUnavailable, errors.New("the node that runs the connector did not answer in time; its status tells whether the signal was taken"))
 }
